@@ -35,7 +35,7 @@ static struct rdmamsg *ctx;
 static struct rdmamsg_ep *ep;
 static struct rdmamsg_region *region;
 static uint32_t written;	/* steps whose halo the peer has written */
-static int writes;		/* under way */
+static int operations;		/* under way */
 static int status;
 
 static int fail(const char *what)
@@ -46,7 +46,7 @@ static int fail(const char *what)
 
 static void on_complete(struct rdmamsg_ep *of, void *cookie, int how)
 {
-	writes--;
+	operations--;
 	status = how ? how : status;
 }
 
@@ -68,10 +68,10 @@ static const struct rdmamsg_handlers handlers = {
 /* Waits for the steps of the peer, and for all operations of this side. */
 static int await(uint32_t steps)
 {
-	while (ep && !status && (written < steps || writes))
+	while (ep && !status && (written < steps || operations))
 		if (rdmamsg_wait(ctx, TIMEOUT_MS) <= 0)
 			return -1;
-	return writes || written < steps ? -1 : status;
+	return operations || written < steps ? -1 : status;
 }
 
 /* ---- layouts ----------------------------------------------------------- */
@@ -109,8 +109,13 @@ static int give_key(struct rdmamsg_layout *layout)
 {
 	uint8_t key[256];
 	size_t len;
-	int ret = rdmamsg_layout_get_key(layout, ep, key, sizeof(key), &len);
+	int ret = rdmamsg_layout_get_key(layout, ep, key, sizeof(key), &len,
+					 key);
 
+	if (ret)
+		return ret;
+	operations++;
+	ret = await(0);
 	return ret ? ret : rdmamsg_send_wait(ep, key, len, 0, TIMEOUT_MS);
 }
 
@@ -200,7 +205,7 @@ static int exchange(const struct rdmamsg_key *halo,
 			rdmamsg_layout_region(border),
 		};
 
-		writes++;
+		operations++;
 		if (rdmamsg_write_imm(ep, &s, 1, halo, at, n, 0, &half))
 			return fail("write");
 		if (await(n + 1))
@@ -223,7 +228,7 @@ static int pick(const struct rdmamsg_key *of)
 	};
 	uint32_t sum = 0;
 
-	writes++;
+	operations++;
 	if (rdmamsg_read(ep, &s, 1, of, 0, 0, &half) || await(0))
 		return fail("read");
 	for (uint32_t r = 0; r < ROWS; r++)

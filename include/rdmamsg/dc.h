@@ -88,6 +88,12 @@ struct rdmamsg_dc_target_options {
 	void (*on_written)(struct rdmamsg_dc_target *target, uint32_t value,
 			   uint64_t sender);
 	uint32_t path;			/* enum rdmamsg_dc_path */
+	/*
+	 * rdmamsg_dc_target_get_layout_key() with this cookie has ended: once
+	 * for each accepted call. status as of rdmamsg_layout_get_key().
+	 */
+	void (*on_complete)(struct rdmamsg_dc_target *target, void *cookie,
+			    int status);
 };
 
 /*
@@ -129,12 +135,13 @@ int rdmamsg_dc_target_get_key(struct rdmamsg_dc_target *target,
 
 /*
  * Writes the key of a layout to buf, as rdmamsg_layout_get_key() does, for the
- * same senders. They make a key of it with rdmamsg_layout_import(). Errors of
- * both calls.
+ * same senders, and ends with on_complete of the target. They make a key of it
+ * with rdmamsg_layout_import(). Errors of both calls.
  */
 int rdmamsg_dc_target_get_layout_key(struct rdmamsg_dc_target *target,
 				     struct rdmamsg_layout *layout, void *buf,
-				     size_t room, size_t *ret_len);
+				     size_t room, size_t *ret_len,
+				     void *cookie);
 
 struct rdmamsg_dc_target_attr {
 	size_t size;

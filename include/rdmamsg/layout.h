@@ -109,7 +109,11 @@ int rdmamsg_layout_query(const struct rdmamsg_layout *layout,
  */
 struct rdmamsg_region *rdmamsg_layout_region(struct rdmamsg_layout *layout);
 
-/* Registers the layout's regions like rdmamsg_region_register(). */
+/*
+ * Registers the layout's regions like rdmamsg_region_register(). If the device
+ * has layouts, it defines a key for this program as well, and the call does not
+ * wait for it: operations take more requests until then.
+ */
 int rdmamsg_layout_register(struct rdmamsg_layout *layout,
 			    const struct rdmamsg_ep *ep);
 
@@ -149,16 +153,23 @@ int rdmamsg_layout_copy_out(const struct rdmamsg_layout *layout,
 
 /*
  * Registers the layout for peers, and writes the key to buf, which has 'room'
- * bytes, at least key_len of rdmamsg_layout_query(). *ret_len is the length.
- * The program sends these bytes to the peer. In software the call registers, of
- * each region, the memory from the layout's first to its last byte. Until the
- * layout is changed, invalidated or destroyed, the key serves every peer that
- * knows it and is connected through this device in this protection domain.
+ * bytes, at least key_len of rdmamsg_layout_query(). The device may need time
+ * to define the key, so the call ends with on_complete of the endpoint, before
+ * on_closed. Until then buf and ret_len are the library's. The cookie is not
+ * NULL. The layout may be changed or destroyed meanwhile.
+ *
+ * status 0: *ret_len bytes are the key, and the program sends them to the peer.
+ * In software the call registers, of each region, the memory from the layout's
+ * first to its last byte. Until the layout is changed, invalidated or
+ * destroyed, the key serves every peer that knows it and is connected through
+ * this device in this protection domain. -ECANCELED: the layout has changed, or
+ * the connection or the device has ended. Other values: the device has failed.
+ *
  * -EMSGSIZE: not enough room. -EINVAL, -EPERM, -ENOMEM, -ENOTCONN.
  */
-int rdmamsg_layout_get_key(struct rdmamsg_layout *layout,
-			   const struct rdmamsg_ep *ep, void *buf, size_t room,
-			   size_t *ret_len);
+int rdmamsg_layout_get_key(struct rdmamsg_layout *layout, struct rdmamsg_ep *ep,
+			   void *buf, size_t room, size_t *ret_len,
+			   void *cookie);
 
 /*
  * Makes a key of the bytes that a peer's rdmamsg_layout_get_key() has written.

@@ -240,9 +240,10 @@ struct rdmamsg_handlers {
 			   struct rdmamsg_buffer *dst);
 
 	/*
-	 * An accepted send or one-sided operation has completed. The library
-	 * calls this once for each operation with a non-NULL cookie. A large
-	 * message may complete after later, smaller messages.
+	 * An accepted send or one-sided operation has completed, or
+	 * rdmamsg_layout_get_key() of <rdmamsg/layout.h>. The library calls
+	 * this once for each operation with a non-NULL cookie. A large message
+	 * may complete after later, smaller messages.
 	 *
 	 * status 0: the message is in the peer's memory, or the one-sided
 	 * operation is done. -ECANCELED: the connection ended, and the peer

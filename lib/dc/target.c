@@ -12,6 +12,7 @@
 #include "device/dc.h"
 #include "device/device.h"
 #include "memory/layout.h"
+#include "memory/layout_ask.h"
 #include "memory/region.h"
 #include "session/door.h"
 #include "session/ep.h"
@@ -323,10 +324,21 @@ int rdmamsg_dc_target_get_key(struct rdmamsg_dc_target *t,
 	return 0;
 }
 
+static void on_layout_key(const struct layout_ask *a, int status)
+{
+	struct rdmamsg_dc_target *t = a->owner;
+
+	rdmamsg__tell(&t->ctx->loop, t->opts.on_complete, t, a->cookie, status);
+}
+
 int rdmamsg_dc_target_get_layout_key(struct rdmamsg_dc_target *t,
 				     struct rdmamsg_layout *layout, void *buf,
-				     size_t room, size_t *ret_len)
+				     size_t room, size_t *ret_len, void *cookie)
 {
+	struct layout_ask a = {
+		.layout = layout, .buf = buf, .ret_len = ret_len, .owner = t,
+		.cookie = cookie, .done = on_layout_key,
+	};
 	int err = rdmamsg__layout_ok(layout);
 
 	if (!err && (!t || t->ctx != layout->region.ctx))
@@ -340,8 +352,10 @@ int rdmamsg_dc_target_get_layout_key(struct rdmamsg_dc_target *t,
 		err = rdmamsg__layout_range(layout, 0, 0);
 	if (!err)
 		err = get_dev(t);
-	return err ? err : rdmamsg__layout_give(layout, t->dev, buf, room,
-						ret_len);
+	if (err)
+		return err;
+	a.dev = t->dev;
+	return rdmamsg__layout_ask(&a, room);
 }
 
 /* ---- life ------------------------------------------------------------- */
@@ -471,6 +485,7 @@ void rdmamsg__dc_target_free(struct rdmamsg_dc_target *t)
 	rdmamsg__visitors_close(t);
 	list_del(&t->node);
 	list_del(&t->due);
+	rdmamsg__layout_asks_end(t->ctx, t);
 	put_dev(t);
 	t->ctx->loop.told = true;
 	rdmamsg__tell(&t->ctx->loop, t->opts.on_destroyed, t);

@@ -255,22 +255,25 @@ static void drop_pd(struct dev *dev)
 			  "of an endpoint is still in use", dev->device->name);
 }
 
-static void drop_umr(struct dev *dev)
+int rdmamsg__channel_new(const struct rdmamsg_device *d,
+			 struct ibv_comp_channel **ret)
 {
-	rdmamsg__umr_close(dev->umr);
-	dev->umr = NULL;
+	int flags, err = rdmamsg__v_create_comp_channel(d->v, d->verbs, ret);
+
+	if (err)
+		return rdmamsg__fail_verbs(err, "completion channel");
+	flags = fcntl((*ret)->fd, F_GETFL);
+	(void)fcntl((*ret)->fd, F_SETFL, flags | O_NONBLOCK);
+	return 0;
 }
 
 static int open_channel(struct dev *dev)
 {
 	const struct rdmamsg_device *d = dev->device;
-	int flags, ret;
+	int ret = rdmamsg__channel_new(d, &dev->channel);
 
-	ret = rdmamsg__v_create_comp_channel(d->v, d->verbs, &dev->channel);
 	if (ret)
-		return rdmamsg__fail_verbs(ret, "completion channel");
-	flags = fcntl(dev->channel->fd, F_GETFL);
-	(void)fcntl(dev->channel->fd, F_SETFL, flags | O_NONBLOCK);
+		return ret;
 	ret = rdmamsg__watch(&dev->ctx->loop, dev->channel->fd, dev);
 	if (ret) {
 		(void)rdmamsg__v_destroy_comp_channel(d->v, dev->channel);
@@ -469,7 +472,7 @@ static void dev_release(struct dev *dev)
 	rdmamsg__timer_stop(&dev->ctx->loop.timers, &dev->linger);
 	rdmamsg__timers_release(&dev->ctx->loop.timers, 1);
 	dev->ctx->devices->use->release(dev);
-	drop_umr(dev);
+	rdmamsg__dev_umr_close(dev);
 	rdmamsg__qpmap_free(&dev->qps);
 	if (!dev->single)
 		leave_channel(dev);
@@ -503,7 +506,7 @@ int rdmamsg__dev_disown(struct dev *dev)
 				     "protection domain are still being sent",
 				     d->name);
 	use->drop_spares(dev);
-	drop_umr(dev);
+	rdmamsg__dev_umr_close(dev);
 	ret = rdmamsg__late_pd(dev) ? 0 :
 	      rdmamsg__v_dealloc_pd(d->v, dev->pd);
 	if (ret == -EBUSY)

@@ -26,7 +26,7 @@ enum device_kind { KIND_UNKNOWN, KIND_SOFT_ROCE, KIND_ROCE, KIND_IB, KIND_IWARP,
 struct device_cache;
 struct device_use;
 struct late;
-struct umr;
+struct umr_loop;
 
 struct rdmamsg_device {
 	struct list node;		/* with refs under devices_lock */
@@ -78,7 +78,7 @@ struct dev {
 	uint32_t eps;
 	uint32_t msgs_out;		/* messages that the program has */
 	struct list regions;		/* struct region_mr */
-	struct umr *umr;		/* defines keys of layouts, or NULL */
+	struct umr_loop *umr;		/* defines keys of layouts, or NULL */
 	bool umr_absent;		/* the device has no such keys */
 	/* a ring of the keys given to peers, see region.c */
 	struct export {
@@ -121,6 +121,9 @@ int rdmamsg__dev_get(struct rdmamsg *ctx, const struct verbs_api *v,
 int rdmamsg__dev_single(struct rdmamsg *ctx, const struct verbs_api *v,
 			const char *name, struct dev **ret);
 void rdmamsg__dev_put(struct dev *dev);
+/* Creates a completion channel that does not block. */
+int rdmamsg__channel_new(const struct rdmamsg_device *d,
+			 struct ibv_comp_channel **ret);
 void rdmamsg__dev_close(struct dev *dev);
 /*
  * Frees the protection domain of an unused dev. -EBUSY if it cannot be freed.

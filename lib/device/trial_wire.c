@@ -245,7 +245,7 @@ static int scatter_to(struct trial *t, struct umr *umr)
 static int scatter_native(struct trial *t, uint32_t *ret_entries)
 {
 	struct umr *umr;
-	int err = rdmamsg__umr_open(&t->d, t->d.pd, &umr);
+	int err = rdmamsg__umr_open(&t->d, t->d.pd, NULL, &umr);
 
 	if (err)
 		return err;

@@ -22,6 +22,7 @@
 #include "loop/timer.h"
 #include "loop/wait.h"
 #include "memory/layout.h"
+#include "memory/layout_ask.h"
 #include "memory/memory.h"
 #include "memory/pool.h"
 #include "memory/regcache.h"
@@ -195,6 +196,8 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 		goto err_ctx;
 	}
 	ret = rdmamsg__starved_init(ctx);
+	if (!ret)
+		ret = rdmamsg__layout_asks_init(ctx);
 	if (!ret)
 		ret = rdmamsg__chains_open(ctx);
 	if (!ret)

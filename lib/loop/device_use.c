@@ -7,6 +7,7 @@
 #include "group/group.h"
 #include "lane/srq.h"
 #include "loop/device_use.h"
+#include "memory/layout_ask.h"
 #include "memory/pool.h"
 #include "memory/region.h"
 #include "memory/stretch.h"
@@ -17,6 +18,7 @@
 static void release(struct dev *dev)
 {
 	rdmamsg__srqs_dev_free(dev);
+	rdmamsg__layout_asks_dev(dev);
 	rdmamsg__regions_dereg(dev);
 	rdmamsg__spares_drop(dev);
 	rdmamsg__msgs_dereg(dev);

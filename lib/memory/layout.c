@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Layouts of this program. Defining a layout copies the groups of its inner
- * layouts, so that one description has all. A layout has registrations of its
- * own for peers, which end when the layout changes. With the registrations of
- * its regions, earlier keys would stay valid.
+ * layouts, so that one description has all.
  */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
-#include "device/device.h"
-#include "device/umr.h"
 #include "memory/layout.h"
+#include "memory/layout_ask.h"
 #include "memory/layout_build.h"
 #include "memory/memory.h"
 #include "memory/region.h"
@@ -22,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <infiniband/verbs.h>
 #include <rdmamsg/layout.h>
 #include <rdmamsg/rdmamsg.h>
 
@@ -94,210 +90,7 @@ bool rdmamsg__layout_no_cpu(const struct rdmamsg_layout *layout)
 	return false;
 }
 
-/* ---- registrations ---------------------------------------------------- */
-
-int rdmamsg__layout_ready(const struct rdmamsg_layout *layout,
-			  const struct dev *dev)
-{
-	const struct layout_map *m = layout->map;
-
-	for (uint32_t i = 0; i < m->desc.sources; i++)
-		if (!rdmamsg__region_mr(m->regions[i], dev))
-			return rdmamsg__region_missing(m->regions[i], dev);
-	return 0;
-}
-
-static int register_sources(const struct layout_map *m, struct dev *dev)
-{
-	int err = 0;
-
-	for (uint32_t i = 0; i < m->desc.sources && !err; i++)
-		err = rdmamsg__region_register(m->regions[i], dev);
-	return err;
-}
-
-/* Makes a key of the device for the layout, which 'ret' then has. */
-static int define(struct layout_map *m, struct dev *dev, int access,
-		  struct rdmamsg_region *ret)
-{
-	struct umr_key *key;
-	int err;
-
-	for (uint32_t i = 0; i < m->desc.sources; i++)
-		m->desc.source[i].rkey =
-			rdmamsg__region_mr(m->regions[i], dev)->lkey;
-	err = rdmamsg__dev_umr_define(dev, &m->desc, access, &key);
-	return err ? err : rdmamsg__region_adopt(ret, dev,
-						 rdmamsg__umr_mr(key), key);
-}
-
-/* A few blocks fit into the gather list of one request. */
-static bool has_few_blocks(const struct layout *l)
-{
-	struct layout_run run;
-	uint64_t at = 0;
-
-	for (uint32_t n = 0; n < RDMAMSG_SEGMENTS_MAX && at < l->len; n++) {
-		rdmamsg__layout_at(l, at, &run);
-		at += run.len;
-	}
-	return at == l->len;
-}
-
-/* Registers the layout for this program, where that saves requests. */
-static int register_own(const struct rdmamsg_layout *layout, struct dev *dev)
-{
-	const bool writes = layout->region.access &
-			    RDMAMSG_ACCESS_LOCAL_WRITE;
-	struct layout_map *m = layout->map;
-	int err = 0;
-
-	if (m->gathers || rdmamsg__region_mr(&m->own, dev))
-		return 0;
-	m->gathers = has_few_blocks(&m->desc);
-	if (!m->gathers)
-		err = define(m, dev, writes ? IBV_ACCESS_LOCAL_WRITE : 0,
-			     &m->own);
-	m->gathers |= err == -EOPNOTSUPP;
-	return m->gathers ? 0 : err;
-}
-
-int rdmamsg__layout_register(const struct rdmamsg_layout *layout,
-			     struct dev *dev)
-{
-	int err = register_sources(layout->map, dev);
-
-	return err ? err : register_own(layout, dev);
-}
-
-/* Returns the access of a key for peers. */
-static int key_access(uint32_t access)
-{
-	return rdmamsg__verbs_remote(access) |
-	       (access & (RDMAMSG_ACCESS_WRITE | RDMAMSG_ACCESS_ATOMIC) ?
-		IBV_ACCESS_LOCAL_WRITE : 0);
-}
-
-/* -EOPNOTSUPP: the device has no such layout. */
-static int share_native(struct rdmamsg_layout *layout, struct dev *dev)
-{
-	struct layout_map *m = layout->map;
-	int err = register_sources(m, dev);
-
-	return err ? err : define(m, dev, key_access(m->desc.access),
-				  &m->native);
-}
-
-int rdmamsg__layout_share(struct rdmamsg_layout *layout, struct dev *dev)
-{
-	const struct layout_map *m = layout->map;
-	int err;
-
-	if (rdmamsg__region_mr(&m->native, dev))
-		return 0;
-	err = share_native(layout, dev);
-	if (err != -EOPNOTSUPP)
-		return err;
-	err = 0;
-	for (uint32_t i = 0; i < m->desc.sources && !err; i++)
-		err = rdmamsg__region_register(&m->shadows[i], dev);
-	return err;
-}
-
-bool rdmamsg__layout_exported(const struct rdmamsg_layout *layout,
-			      const struct dev *dev)
-{
-	const struct layout_map *m = layout->map;
-
-	return m && (rdmamsg__region_mr(&m->native, dev) ||
-		     rdmamsg__region_mr(&m->shadows[m->desc.sources - 1],
-					dev));
-}
-
-void rdmamsg__layout_sge(const struct rdmamsg_layout *layout,
-			 const struct dev *dev, uint64_t at, uint32_t len,
-			 struct ibv_sge *ret)
-{
-	const struct layout_map *m = layout->map;
-	const struct ibv_mr *own = rdmamsg__region_mr(&m->own, dev);
-	struct layout_run run;
-
-	if (own) {
-		*ret = (struct ibv_sge){ at, len, own->lkey };
-		return;
-	}
-	rdmamsg__layout_at(&m->desc, at, &run);
-	ret->addr = m->desc.source[run.source].addr + run.offset;
-	ret->length = (uint32_t)min(run.len, (uint64_t)len);
-	ret->lkey = rdmamsg__region_mr(m->regions[run.source], dev)->lkey;
-}
-
-/*
- * A layout of the device has an ordinary key. Otherwise the key has the
- * description, and the sources get the rkeys of this device. Returns the
- * length.
- */
-static size_t encode(const struct rdmamsg_layout *layout,
-		     const struct dev *dev, uint8_t *out)
-{
-	const struct layout_map *m = layout->map;
-	const struct ibv_mr *native = rdmamsg__region_mr(&m->native, dev);
-	const struct proto_key key = {
-		.access = m->desc.access, .rkey = native ? native->rkey : 0,
-		.region = m->desc.id, .len = m->desc.len,
-	};
-
-	if (native) {
-		rdmamsg__key_encode(&key, out);
-		return PROTO_KEY_LEN;
-	}
-	for (uint32_t i = 0; i < m->desc.sources; i++)
-		m->desc.source[i].rkey =
-			rdmamsg__region_mr(&m->shadows[i], dev)->rkey;
-	rdmamsg__layout_encode(&m->desc, out);
-	return rdmamsg__layout_bytes(&m->desc);
-}
-
-int rdmamsg__layout_give(struct rdmamsg_layout *layout, struct dev *dev,
-			 void *buf, size_t room, size_t *ret_len)
-{
-	size_t len;
-	int err;
-
-	if (!buf || !ret_len || !(layout->region.access & ACCESS_REMOTE))
-		return rdmamsg__fail(-EINVAL, "the key of layout %llu: %s",
-				     (unsigned long long)layout->region.id,
-				     !buf || !ret_len ?
-				     "buf or ret_len is NULL" :
-				     "the layout allows a peer nothing");
-	len = rdmamsg__layout_bytes(&layout->map->desc);
-	if (room < len)
-		return rdmamsg__fail(-EMSGSIZE, "the key of layout %llu has "
-				     "%zu bytes, there is room for %zu",
-				     (unsigned long long)layout->region.id,
-				     len, room);
-	err = rdmamsg__layout_share(layout, dev);
-	if (!err)
-		*ret_len = encode(layout, dev, buf);
-	return err;
-}
-
 /* ---- life ------------------------------------------------------------- */
-
-/* Ends the registrations for peers. Returns the first error. */
-static int withdraw(struct layout_map *m)
-{
-	int own = rdmamsg__region_dereg(&m->own);
-	int ret = rdmamsg__region_dereg(&m->native);
-
-	ret = ret ? ret : own;
-	for (uint32_t i = 0; i < m->desc.sources; i++) {
-		int err = rdmamsg__region_dereg(&m->shadows[i]);
-
-		ret = ret ? ret : err;
-	}
-	return ret;
-}
 
 static void use(struct layout_map *m, bool begins)
 {
@@ -323,7 +116,8 @@ static int set_map(struct rdmamsg_layout *layout, struct layout_map *map)
 	layout->region.len = map ? map->desc.len : 0;
 	if (!old)
 		return 0;
-	ret = withdraw(old);
+	rdmamsg__layout_asks_cancel(layout);
+	ret = rdmamsg__layout_withdraw(old);
 	use(old, false);
 	free(old);
 	return ret;
@@ -332,7 +126,7 @@ static int set_map(struct rdmamsg_layout *layout, struct layout_map *map)
 void rdmamsg__layout_free(struct rdmamsg_layout *layout)
 {
 	if (layout->map)
-		(void)withdraw(layout->map);
+		(void)rdmamsg__layout_withdraw(layout->map);
 	free(layout->map);
 	list_del(&layout->region.node);
 	free(layout);

@@ -15,6 +15,7 @@
 #include "wire/layout.h"
 
 struct layout_import;
+struct umr_job;
 
 /* A defined layout. Its sources begin with the first byte that it touches. */
 struct layout_map {
@@ -29,8 +30,19 @@ struct layout_map {
 	/* registrations for this program, if the device has layouts */
 	struct rdmamsg_region own;
 	bool gathers;			/* a device has none, or few blocks */
+	struct list jobs;		/* struct layout_job */
 	struct rdmamsg_layout **inner;
 	uint32_t inners;
+};
+
+/* A device defines the key of a layout. Until then the layout has none. */
+struct layout_job {
+	struct list node;		/* of the map */
+	struct layout_map *map;
+	struct dev *dev;
+	struct umr_job *umr;
+	bool own;			/* for map->own, else map->native */
+	struct list asks;		/* struct layout_ask that wait for it */
 };
 
 struct rdmamsg_layout {
@@ -47,31 +59,42 @@ int rdmamsg__layout_range(const struct rdmamsg_layout *layout, uint64_t offset,
 			  uint64_t len);
 /* -EACCES: the layout lacks RDMAMSG_ACCESS_LOCAL_WRITE. */
 int rdmamsg__layout_writable(const struct rdmamsg_layout *layout);
-/* Returns 0 if all regions are registered with dev. -EPERM, -EINVAL */
-int rdmamsg__layout_ready(const struct rdmamsg_layout *layout,
-			  const struct dev *dev);
-/* Registers the regions, and the layout itself if the device has layouts. */
-int rdmamsg__layout_register(const struct rdmamsg_layout *layout,
-			     struct dev *dev);
-/* Registers for peers: map->native, or all of map->shadows. */
-int rdmamsg__layout_share(struct rdmamsg_layout *layout, struct dev *dev);
-/*
- * Registers for peers, and writes the key to buf, which has 'room' bytes. The
- * layout is defined.
- */
-int rdmamsg__layout_give(struct rdmamsg_layout *layout, struct dev *dev,
-			 void *buf, size_t room, size_t *ret_len);
-/* Returns true if peers can reach the layout through dev. */
-bool rdmamsg__layout_exported(const struct rdmamsg_layout *layout,
-			      const struct dev *dev);
-/* Fills in a gather entry of at most len bytes. The layout is ready. */
-void rdmamsg__layout_sge(const struct rdmamsg_layout *layout,
-			 const struct dev *dev, uint64_t at, uint32_t len,
-			 struct ibv_sge *ret);
 /* Returns true if the layout contains a dmabuf. */
 bool rdmamsg__layout_no_cpu(const struct rdmamsg_layout *layout);
 /* Frees the layout as the context closes. */
 void rdmamsg__layout_free(struct rdmamsg_layout *layout);
+
+/* layout_reg.c */
+/* Returns 0 if all regions are registered with dev. -EPERM, -EINVAL */
+int rdmamsg__layout_ready(const struct rdmamsg_layout *layout,
+			  const struct dev *dev);
+/*
+ * Registers the regions. If the device has layouts, the layout gets a key as
+ * well, now or later. Both ways reach the same bytes.
+ */
+int rdmamsg__layout_register(const struct rdmamsg_layout *layout,
+			     struct dev *dev);
+/*
+ * Registers for peers: map->native, or all of map->shadows. *ret: the device
+ * will have defined the key when this job ends; NULL: the layout has its key.
+ */
+int rdmamsg__layout_share(struct rdmamsg_layout *layout, struct dev *dev,
+			  struct layout_job **ret);
+/* Returns true if peers can reach the layout through dev. */
+bool rdmamsg__layout_exported(const struct rdmamsg_layout *layout,
+			      const struct dev *dev);
+/*
+ * Writes the key of an exported layout, of at most rdmamsg__layout_bytes().
+ * Returns its length.
+ */
+size_t rdmamsg__layout_key_bytes(const struct rdmamsg_layout *layout,
+				 const struct dev *dev, uint8_t *out);
+/* Fills in a gather entry of at most len bytes. The layout is ready. */
+void rdmamsg__layout_sge(const struct rdmamsg_layout *layout,
+			 const struct dev *dev, uint64_t at, uint32_t len,
+			 struct ibv_sge *ret);
+/* Ends all registrations and jobs. Returns the first error. */
+int rdmamsg__layout_withdraw(struct layout_map *m);
 
 /* layout_import.c */
 /*

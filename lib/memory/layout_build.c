@@ -108,6 +108,7 @@ static struct layout_map *map_new(const struct build *b)
 	m->inners = b->inners;
 	list_init(&m->native.mrs);
 	list_init(&m->own.mrs);
+	list_init(&m->jobs);
 	m->native.fd = m->own.fd = -1;
 	return m;
 }

@@ -37,6 +37,8 @@ struct memory {
 	struct list region_list;
 	struct handles imports;		/* struct layout_import */
 	uint64_t import_serial;		/* of the last import */
+	struct list asks, asks_due;	/* struct layout_ask */
+	struct timer asks_timer;
 	struct list caches;
 	struct list pool_list;		/* struct rdmamsg_pool */
 };

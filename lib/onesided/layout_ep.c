@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Layouts of an endpoint: register, send, receive, export to its peer. */
 #include "base/base.h"
+#include "base/ctx.h"
+#include "base/loop.h"
 #include "base/util.h"
 #include "memory/layout.h"
+#include "memory/layout_ask.h"
 #include "memory/region.h"
 #include "onesided/rma_ask.h"
 #include "session/ep.h"
@@ -44,18 +47,30 @@ int rdmamsg_layout_register(struct rdmamsg_layout *layout,
 
 /* ---- export ----------------------------------------------------------- */
 
-int rdmamsg_layout_get_key(struct rdmamsg_layout *layout,
-			   const struct rdmamsg_ep *ep, void *buf, size_t room,
-			   size_t *ret_len)
+static void on_key(const struct layout_ask *a, int status)
 {
+	struct rdmamsg_ep *ep = a->owner;
+
+	if (!status)
+		rdmamsg__region_given(&a->layout->region, a->dev, ep->key);
+	rdmamsg__tell(&ep->ctx->loop, ep->on.on_complete, ep, a->cookie,
+		      status);
+}
+
+int rdmamsg_layout_get_key(struct rdmamsg_layout *layout, struct rdmamsg_ep *ep,
+			   void *buf, size_t room, size_t *ret_len,
+			   void *cookie)
+{
+	struct layout_ask a = {
+		.layout = layout, .buf = buf, .ret_len = ret_len, .owner = ep,
+		.cookie = cookie, .done = on_key,
+	};
 	int err = check(layout, ep);
 
-	if (!err)
-		err = rdmamsg__layout_give(layout, ep->lane.dev, buf, room,
-					   ret_len);
-	if (!err)
-		rdmamsg__region_given(&layout->region, ep->lane.dev, ep->key);
-	return err;
+	if (err)
+		return err;
+	a.dev = ep->lane.dev;
+	return rdmamsg__layout_ask(&a, room);
 }
 
 /* ---- receiving -------------------------------------------------------- */

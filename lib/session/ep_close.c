@@ -18,6 +18,7 @@
 #include "lane/qp.h"
 #include "lane/srq.h"
 #include "session/tx.h"
+#include "memory/layout_ask.h"
 #include "memory/pool.h"
 #include "session/auth.h"
 #include "session/ctrl.h"
@@ -188,6 +189,7 @@ static void tear_down(struct rdmamsg_ep *ep)
 	if (ep->lane.dev)
 		snprintf(ep->lane.device_name, sizeof(ep->lane.device_name),
 			 "%s", ep->lane.dev->device->name);
+	rdmamsg__layout_asks_end(ctx, ep);
 	rdmamsg__rndv_end(ep);
 	rdmamsg__ep_resources_free(ep);
 	/* a session without a lane still has these */

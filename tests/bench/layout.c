@@ -71,7 +71,7 @@ static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 	(void)ep;
 	(void)cookie;
 	if (status)
-		die("a write");
+		die("an operation");
 	done++;
 }
 
@@ -141,9 +141,13 @@ static void make_keys(void)
 	if (rdmamsg_region_get_key(r, far_ep, &piece))
 		die("rdmamsg_region_get_key");
 	if (rdmamsg_layout_get_key(layout(far, r), far_ep, bytes,
-				   sizeof(bytes), &len) ||
-	    rdmamsg_layout_import(near, bytes, len, &blocks))
+				   sizeof(bytes), &len, bytes))
 		die("rdmamsg_layout_get_key");
+	while (!done)
+		pump();
+	done = 0;
+	if (rdmamsg_layout_import(near, bytes, len, &blocks))
+		die("rdmamsg_layout_import");
 	printf("the peer's layout is %s\n", len == sizeof(piece) ?
 	       "native" : "in software");
 }

@@ -162,6 +162,24 @@ static long layout_keys(void)
 	return faulty_alive(FAULTY_MRS) + faulty_alive(FAULTY_MKEYS);
 }
 
+/* Waits for the key, which may be one of software after a fault. */
+static int layout_key(struct rdmamsg_layout *layout, void *buf, size_t room,
+		      size_t *ret)
+{
+	struct item *item = &ends[SERVER].items[0];
+	int err;
+
+	item->state = ACCEPTED;
+	item->received = true;
+	err = told(rdmamsg_layout_get_key(layout, ends[SERVER].ep, buf, room,
+					  ret, item));
+	if (err)
+		item->state = REFUSED;
+	else if (!drive(is_exchanged, BODY_MS))
+		fail("the key of a layout: not over");
+	return err ? err : item->status;
+}
+
 static void do_layout(void)
 {
 	struct rdmamsg_region *there = NULL, *here = NULL;
@@ -181,8 +199,7 @@ static void do_layout(void)
 	if (!ret)
 		ret = told(rdmamsg_layout_register(mine, ends[CLIENT].ep));
 	if (!ret)
-		ret = told(rdmamsg_layout_get_key(theirs, ends[SERVER].ep,
-						  bytes, sizeof(bytes), &len));
+		ret = layout_key(theirs, bytes, sizeof(bytes), &len);
 	if (!ret)
 		ret = told(rdmamsg_layout_import(ctxs[CLIENT], bytes, len,
 						 &key));

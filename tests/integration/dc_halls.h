@@ -62,6 +62,17 @@ static inline void on_written(struct rdmamsg_dc_target *t, uint32_t value,
 	h->seen = h->memory[0];
 }
 
+static inline void on_target_complete(struct rdmamsg_dc_target *t,
+				      void *cookie, int status)
+{
+	struct hall *h = rdmamsg_dc_target_user(t);
+	struct cookie *c = cookie;
+
+	if (c->count++ || h->destroyed)
+		note("a key has completed twice, or late");
+	c->status = status;
+}
+
 static inline void on_target_destroyed(struct rdmamsg_dc_target *t)
 {
 	struct hall *h = rdmamsg_dc_target_user(t);
@@ -117,6 +128,7 @@ static inline void open_hall(struct hall *h)
 	const struct rdmamsg_dc_target_options opts = {
 		.size = sizeof(opts), .user = h, .access_key = 7,
 		.on_message = on_message, .on_written = on_written,
+		.on_complete = on_target_complete,
 		.on_destroyed = on_target_destroyed, .path = DC_PATH,
 	};
 	int ret;

@@ -34,14 +34,21 @@ static struct rdmamsg_layout *spread(struct rdmamsg *ctx,
 static void import_key(const struct hall *h, struct rdmamsg_layout *l,
 		       struct rdmamsg_key *ret)
 {
+	struct cookie c = { 0 };
 	uint8_t buf[512];
 	size_t len;
 
 	assert_error(rdmamsg_dc_target_get_layout_key(h->target, l, buf, 31,
-						      &len), -EMSGSIZE, "key");
+						      &len, &c), -EMSGSIZE,
+		     "key");
+	assert_error(rdmamsg_dc_target_get_layout_key(h->target, l, buf,
+						      sizeof(buf), &len, NULL),
+		     -EINVAL, "cookie");
 	assert_int_equal(rdmamsg_dc_target_get_layout_key(h->target, l, buf,
-							  sizeof(buf), &len),
-			 0);
+							  sizeof(buf), &len,
+							  &c), 0);
+	WAIT_FOR(c.count);
+	assert_int_equal(c.status, 0);
 	assert_int_equal(rdmamsg_layout_import(near, buf, len, ret), 0);
 }
 

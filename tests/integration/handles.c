@@ -206,7 +206,8 @@ static void endpoint__after_its_context_WITH_OTHERS(void **state)
 	ENDED(rdmamsg_layout_register(layout, ep));
 	ENDED(rdmamsg_layout_send(ep, layout, 0, 8, 0, NULL));
 	ENDED(rdmamsg_layout_recv(ep, layout, 0));
-	ENDED(rdmamsg_layout_get_key(layout, ep, buf, sizeof(buf), &len));
+	ENDED(rdmamsg_layout_get_key(layout, ep, buf, sizeof(buf), &len,
+				     buf));
 	rdmamsg_layout_destroy(layout);
 	assert_int_equal(rdmamsg_pool_create(p.s.ctx, NULL, &pool), 0);
 	ENDED(rdmamsg_pool_alloc(pool, ep, 1, &msg));

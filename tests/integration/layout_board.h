@@ -126,15 +126,31 @@ static inline void board_from(struct board *b, const struct model *m)
 	}
 }
 
+/* Returns the length of the key of a layout of this end, which is in buf. */
+static inline size_t key_of(struct end *e, struct rdmamsg_layout *layout,
+			    void *buf, size_t room)
+{
+	struct cookie *c = end_cookie(e);
+	size_t ret;
+
+	e->sent++;
+	if (rdmamsg_layout_get_key(layout, e->ep, buf, room, &ret, c))
+		fail_msg("%s", rdmamsg_error());
+	assert_int_equal(c->count, 0);
+	WAIT_FOR(c->count);
+	assert_int_equal(c->status, 0);
+	e->sent--;
+	e->sent_ok--;
+	return ret;
+}
+
 /* Gives the key of a layout of the server to the client. */
 static inline struct rdmamsg_key give(struct rdmamsg_layout *layout)
 {
 	struct rdmamsg_layout_attr info = { .size = sizeof(info) };
 	struct rdmamsg_key ret;
-	size_t len;
+	size_t len = key_of(&p.s, layout, key_bytes, KEY_ROOM);
 
-	if (rdmamsg_layout_get_key(layout, p.s.ep, key_bytes, KEY_ROOM, &len))
-		fail_msg("%s", rdmamsg_error());
 	assert_int_equal(rdmamsg_layout_query(layout, &info), 0);
 	assert_int_equal(path == SOFTWARE ? info.key_len : sizeof(ret), len);
 	if (rdmamsg_layout_import(p.c.ctx, key_bytes, len, &ret))

@@ -158,8 +158,7 @@ void native__define__many_irregular_blocks_IN_SOFTWARE(void **state)
 	l = layout_new(p.s.ctx, RDMAMSG_ACCESS_WRITE);
 	assert_int_equal(rdmamsg_layout_define(l, parts, 2, 1), 0);
 	assert_int_equal(rdmamsg_layout_query(l, &info), 0);
-	if (rdmamsg_layout_get_key(l, p.s.ep, key_bytes, KEY_ROOM, &len))
-		fail_msg("%s", rdmamsg_error());
+	len = key_of(&p.s, l, key_bytes, KEY_ROOM);
 	assert_int_equal(len, info.key_len);
 	assert_int_equal(rdmamsg_layout_import(p.c.ctx, key_bytes, len, &to),
 			 0);
@@ -172,9 +171,7 @@ void native__define__many_irregular_blocks_IN_SOFTWARE(void **state)
 	}
 	/* one that fits is native after that */
 	assert_int_equal(rdmamsg_layout_define(l, parts, 1, 1), 0);
-	assert_int_equal(rdmamsg_layout_get_key(l, p.s.ep, key_bytes, KEY_ROOM,
-						&len), 0);
-	assert_int_equal(len, sizeof(to));
+	assert_int_equal(key_of(&p.s, l, key_bytes, KEY_ROOM), sizeof(to));
 	assert_int_equal(rdmamsg_layout_forget(p.c.ctx, &to), 0);
 	assert_int_equal(rdmamsg_layout_destroy(l), 0);
 	boards_close();
@@ -332,8 +329,8 @@ void calls__bad_arguments_ARE_TOLD(void **state)
 	assert_error(rdmamsg_layout_query(NULL, &info), -EINVAL, "NULL");
 	assert_error(rdmamsg_layout_query(l, NULL), -EINVAL, "struct");
 	assert_error(rdmamsg_layout_register(l, p.c.ep), -EINVAL, "defined");
-	assert_error(rdmamsg_layout_get_key(l, p.c.ep, buf, sizeof(buf), &len),
-		     -EINVAL, "defined");
+	assert_error(rdmamsg_layout_get_key(l, p.c.ep, buf, sizeof(buf), &len,
+					    buf), -EINVAL, "defined");
 	assert_error(rdmamsg_layout_send(p.c.ep, l, 0, 0, 0, NULL), -EINVAL,
 		     "defined");
 	assert_error(rdmamsg_layout_copy_out(l, 0, buf, 1), -EINVAL, "defined");
@@ -390,12 +387,16 @@ void calls__bad_arguments_ARE_TOLD(void **state)
 	assert_error(post(READS, &s, 1, &key, 0, NULL), -EACCES, "LOCAL_WRITE");
 	s.len = 9;
 	assert_error(post(WRITES, &s, 1, &key, 0, NULL), -ERANGE, "bytes");
-	assert_error(rdmamsg_layout_get_key(l, p.c.ep, NULL, 400, &len),
+	assert_error(rdmamsg_layout_get_key(l, p.c.ep, NULL, 400, &len, buf),
 		     -EINVAL, "NULL");
-	assert_error(rdmamsg_layout_get_key(l, NULL, buf, 400, &len), -EINVAL,
-		     "NULL");
-	assert_error(rdmamsg_layout_get_key(l, p.s.ep, buf, 400, &len), -EINVAL,
-		     "context");
+	assert_error(rdmamsg_layout_get_key(l, p.c.ep, buf, 400, NULL, buf),
+		     -EINVAL, "NULL");
+	assert_error(rdmamsg_layout_get_key(l, p.c.ep, buf, 400, &len, NULL),
+		     -EINVAL, "cookie");
+	assert_error(rdmamsg_layout_get_key(l, NULL, buf, 400, &len, buf),
+		     -EINVAL, "NULL");
+	assert_error(rdmamsg_layout_get_key(l, p.s.ep, buf, 400, &len, buf),
+		     -EINVAL, "context");
 	assert_error(rdmamsg_layout_send(p.s.ep, l, 0, 1, 0, NULL), -EINVAL,
 		     "context");
 	assert_error(rdmamsg_layout_import(p.c.ctx, NULL, 1, &k), -EINVAL,
@@ -406,7 +407,7 @@ void calls__bad_arguments_ARE_TOLD(void **state)
 	assert_int_equal(rdmamsg_layout_destroy(l), 0);
 	assert_int_equal(rdmamsg_layout_create(p.c.ctx, &o, &l), 0);
 	assert_int_equal(rdmamsg_layout_define(l, &part, 1, 1), 0);
-	assert_error(rdmamsg_layout_get_key(l, p.c.ep, buf, 400, &len),
+	assert_error(rdmamsg_layout_get_key(l, p.c.ep, buf, 400, &len, buf),
 		     -EINVAL, "allows a peer nothing");
 	assert_int_equal(rdmamsg_layout_destroy(NULL), 0);
 	assert_int_equal(rdmamsg_layout_destroy(l), 0);

@@ -114,8 +114,7 @@ int child_serves(int argc, char **argv)
 	assert_int_equal(rdmamsg_layout_define(l, &part, 1, 1), 0);
 	say("%s\n", port);
 	WAIT_FOR(served.connected);
-	assert_int_equal(rdmamsg_layout_get_key(l, served.ep, key_bytes,
-						KEY_ROOM, &len), 0);
+	len = key_of(&served, l, key_bytes, KEY_ROOM);
 	assert_int_equal(rdmamsg_send(served.ep, key_bytes, len, 0, NULL), 0);
 	WAIT_FOR(served.closed);
 	return 0;

@@ -10,6 +10,7 @@
 #include "base/ctx.h"
 #include "device/choose.h"
 #include "device/device.h"
+#include "device/umr.h"
 #include "memory/layout.h"
 #include "memory/region.h"
 #include "soft/control/soft_ctl.h"
@@ -117,16 +118,16 @@ static void device__has_none_AN_ENTRY_FOR_EACH(void **state)
 /* The key for this program is not the one that peers get. */
 static void key__of_this_program_NOT_FOR_PEERS(void **state)
 {
-	uint8_t key[1024];
+	struct layout_job *job;
 	struct ibv_sge sge;
-	size_t len;
 
 	open_all(RDMAMSG_ACCESS_READ);
 	define(MOST);
 	assert_int_equal(rdmamsg__layout_register(layout, dev), 0);
 	assert_false(rdmamsg__layout_exported(layout, dev));
-	assert_int_equal(rdmamsg__layout_give(layout, dev, key, sizeof(key),
-					      &len), 0);
+	assert_int_equal(rdmamsg__layout_share(layout, dev, &job), 0);
+	assert_non_null(job);
+	rdmamsg__dev_umr_poll(dev);
 	assert_true(rdmamsg__layout_exported(layout, dev));
 	rdmamsg__layout_sge(layout, dev, 0, BLOCK, &sge);
 	assert_int_equal(sge.lkey, rdmamsg__region_mr(&layout->map->own,

@@ -161,6 +161,7 @@ static struct rdmamsg_layout *stripes(struct rdmamsg_key *ret)
 		.access = RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE,
 	};
 	const size_t room = 1u << 16;
+	const unsigned int before = server.sent;
 	uint8_t *bytes = malloc(room);
 	struct rdmamsg_layout *l;
 	size_t len;
@@ -168,7 +169,9 @@ static struct rdmamsg_layout *stripes(struct rdmamsg_key *ret)
 	assert_int_equal(rdmamsg_layout_create(server.ctx, &o, &l), 0);
 	assert_int_equal(rdmamsg_layout_define(l, &part, 1, 1), 0);
 	assert_int_equal(rdmamsg_layout_get_key(l, server.ep, bytes, room,
-						&len), 0);
+						&len, &len), 0);
+	WAIT_FOR(server.sent == before + 1);
+	assert_int_equal(server.status, 0);
 	assert_int_equal(rdmamsg_layout_import(client.ctx, bytes, len, ret),
 			 0);
 	free(bytes);
