@@ -452,11 +452,14 @@ const struct scenario memory_scenarios[] = {
 	{ "layout", CONNECTED, do_layout,
 	  .calls = " malloc calloc reg_mr dereg_mr post_send wc_send poll_cq "
 		   "create_cq modify_qp mlx5_create_qp mlx5_create_mkey "
-		   "mlx5_destroy_mkey " },
+		   "mlx5_destroy_mkey create_comp_channel "
+		   "destroy_comp_channel req_notify_cq get_cq_event "
+		   "epoll_ctl " },
 	{ "layout-recv", CONNECTED, do_layout_recv,
 	  .calls = " calloc reg_mr dereg_mr post_send wc_send poll_cq "
 		   "modify_qp mlx5_create_qp mlx5_create_mkey "
-		   "mlx5_destroy_mkey " },
+		   "mlx5_destroy_mkey create_comp_channel req_notify_cq "
+		   "epoll_ctl " },
 	{ "revoke", CONNECTED, do_revoke, .calls = " dereg_mr " },
 	{ "window", CONNECTED, do_window,
 	  .calls = " calloc alloc_mw dealloc_mw reg_mr dereg_mr post_send "
