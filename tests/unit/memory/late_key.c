@@ -426,6 +426,7 @@ static void changed(enum change change)
 	held = false;
 	WAIT_FOR(k[1].count);
 	assert_int_equal(k[1].status, 0);
+	assert_int_equal(len, sizeof(struct rdmamsg_key));
 	assert_int_equal(k[0].count, 2);
 	assert_int_equal(keys_of_device(), keys + 1);
 	use();
