@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 
 struct umr_loop {
@@ -216,7 +217,7 @@ static int watch(struct umr_loop *q)
 {
 	int err = rdmamsg__watch_set(&q->dev->ctx->loop, &q->watch, EPOLLIN);
 
-	return err ? rdmamsg__fail(err, "watching a completion channel") : 0;
+	return err ? rdmamsg__fail(err, "epoll: %s", strerror(-err)) : 0;
 }
 
 static int loop_new(struct dev *dev)

@@ -51,6 +51,18 @@ void rdmamsg__layout_asks_cancel(const struct rdmamsg_layout *layout)
 	}
 }
 
+void rdmamsg__layout_asks_drop(const struct rdmamsg *ctx, const void *owner)
+{
+	struct list *n;
+
+	list_for_each(n, &ctx->memory->asks) {
+		struct layout_ask *a = list_entry(n, struct layout_ask, of_ctx);
+
+		if (a->owner == owner)
+			make_due(a, -ECANCELED);
+	}
+}
+
 void rdmamsg__layout_asks_dev(const struct dev *dev)
 {
 	struct list *n;

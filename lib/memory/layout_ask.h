@@ -44,6 +44,8 @@ void rdmamsg__layout_asks_due(struct list *asks, int status);
 void rdmamsg__layout_asks_cancel(const struct rdmamsg_layout *layout);
 /* The dev ends, and keys that no one has been told are of no use. */
 void rdmamsg__layout_asks_dev(const struct dev *dev);
+/* The owner begins to end: no key comes any more. */
+void rdmamsg__layout_asks_drop(const struct rdmamsg *ctx, const void *owner);
 /* The owner ends: tells the program now. */
 void rdmamsg__layout_asks_end(const struct rdmamsg *ctx, const void *owner);
 int rdmamsg__layout_asks_init(struct rdmamsg *ctx);

@@ -61,6 +61,7 @@ void rdmamsg__ep_kill(struct rdmamsg_ep *ep)
 	rdmamsg__ep_ready(ep);
 	rdmamsg__timer_stop(&ep->ctx->loop.timers, &ep->timer);
 	rdmamsg__live_stop(ep);
+	rdmamsg__layout_asks_drop(ep->ctx, ep);
 	rdmamsg__ep_touch(ep);
 }
 

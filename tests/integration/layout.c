@@ -471,6 +471,8 @@ int main(int argc, char **argv)
 		TEST(software__invalidate__in_the_middle_EACH_ENDS),
 		TEST(native__killed__in_the_middle_EACH_ENDS),
 		TEST(software__killed__in_the_middle_EACH_ENDS),
+		TEST(native__get_key__then_the_end_CANCELLED),
+		TEST(software__get_key__then_the_end_CANCELLED),
 		TEST(recv__each_kind_and_size_IN_THE_BLOCKS),
 		TEST(recv__into_random_layouts_AS_COPIED_BYTE_BY_BYTE),
 		TEST(recv__what_a_layout_has_sent_IN_THE_BLOCKS),

@@ -292,6 +292,7 @@ CASES(close__with_operations_DONE);
 CASES(abort__by_either_side_EACH_ENDS);
 CASES(invalidate__in_the_middle_EACH_ENDS);
 CASES(killed__in_the_middle_EACH_ENDS);
+CASES(get_key__then_the_end_CANCELLED);
 int child_serves(int argc, char **argv);
 
 /* layout_recv.c */

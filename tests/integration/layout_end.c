@@ -2,6 +2,7 @@
 /* Layouts at the end of a connection. */
 #include "layout_board.h"
 
+#include <errno.h>
 #include <signal.h>
 
 /* ---- ends of connections ---------------------------------------------- */
@@ -77,6 +78,40 @@ static void invalidate__in_the_middle_EACH_ENDS(void **state)
 	else
 		pair_close(&p);
 	end_check_cookies(&p.c);
+	boards_fini();
+}
+
+/* Asks for a key of the server's layout. */
+static const struct cookie *ask(size_t *ret_len)
+{
+	struct rdmamsg_layout_part part;
+	struct cookie *c = end_cookie(&p.s);
+
+	column(&part, theirs.region[0], 0, 8, 100, 16);
+	if (rdmamsg_layout_get_key(board_add(&theirs, &part, 1, 1), p.s.ep,
+				   key_bytes, KEY_ROOM, ret_len, c))
+		fail_msg("%s", rdmamsg_error());
+	p.s.sent++;
+	return c;
+}
+
+/* The program hears once of a key whose layout or connection ends before. */
+static void get_key__then_the_end_CANCELLED(void **state)
+{
+	const struct cookie *c;
+	size_t len = 0;
+
+	boards_open();
+	c = ask(&len);
+	board_clear(&theirs);
+	WAIT_FOR(c->count);
+	assert_int_equal(c->status, -ECANCELED);
+	c = ask(&len);
+	rdmamsg_ep_abort(p.s.ep);
+	WAIT_FOR(p.c.closed && p.s.closed);
+	assert_int_equal(c->status, -ECANCELED);
+	assert_int_equal(len, 0);
+	end_check_cookies(&p.s);
 	boards_fini();
 }
 
@@ -171,3 +206,4 @@ ON_BOTH(close__with_operations_DONE)
 ON_BOTH(abort__by_either_side_EACH_ENDS)
 ON_BOTH(invalidate__in_the_middle_EACH_ENDS)
 ON_BOTH(killed__in_the_middle_EACH_ENDS)
+ON_BOTH(get_key__then_the_end_CANCELLED)
