@@ -8,6 +8,7 @@
 #include "device/choose.h"
 #include "device/cq.h"
 #include "device/device.h"
+#include "device/quirks.h"
 #include "device/verbs_call.h"
 #include "group/carrier.h"
 #include "group/group.h"
@@ -69,6 +70,20 @@ static int start_qp(struct carrier *c)
 	return ret ? rdmamsg__fail_verbs(ret, "queue pair of a group") : 0;
 }
 
+static int no_multicast(const struct carrier *c, const char *name)
+{
+	const char *why = "", *mend = "";
+
+	if (rdmamsg__is_iwarp(c->dev->device)) {
+		why = ", as no iWARP device has";
+		if (rdmamsg__is_soft(c->v) || rdmamsg__soft_below())
+			mend = ": RDMAMSG_SOFT_LINK is iwarp here: set it to "
+			       "ethernet or ib";
+	}
+	return rdmamsg__fail(-EOPNOTSUPP, "device %s has no multicast%s%s",
+			     name, why, mend);
+}
+
 static int make_qp(struct carrier *c)
 {
 	struct ibv_qp_init_attr attr = {
@@ -123,8 +138,7 @@ int rdmamsg__carrier_make(struct carrier *c)
 	if (ret)
 		return ret;
 	if (!c->dev->device->attr.max_mcast_grp)
-		return rdmamsg__fail(-EOPNOTSUPP, "device %s has no multicast",
-				     on.name);
+		return no_multicast(c, on.name);
 	ret = find_mtu(c);
 	if (!ret)
 		ret = rdmamsg__cq_get(c->dev, c->send_depth + c->recv_depth,

@@ -379,9 +379,37 @@ void rdmamsg__group_ready(struct rdmamsg_group *g)
 			    "joining the group: %s", strerror(-ret));
 }
 
+/*
+ * The soft HCA has found members of another link layer: soft/fabric/groups.h.
+ * Only two link layers of the soft HCA have multicast.
+ */
+static bool is_unlike(const struct rdmamsg_group *g, const struct cm_event *ev)
+{
+	return ev->type == RDMA_CM_EVENT_MULTICAST_ERROR &&
+	       ev->status == -EPROTOTYPE &&
+	       (rdmamsg__is_soft(g->carrier->v) || rdmamsg__soft_below());
+}
+
+static void refuse_unlike(struct rdmamsg_group *g)
+{
+	const struct carrier *c = g->carrier;
+	struct ibv_port_attr port = { 0 };
+	bool ib = !rdmamsg__v_query_port(c->v, c->dev->device->verbs, c->port,
+					 &port) &&
+		  port.link_layer == IBV_LINK_LAYER_INFINIBAND;
+
+	rdmamsg__group_fail(g, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_UNREACHABLE,
+			    -EHOSTUNREACH, "soft HCA: the group has members of "
+			    "another link layer: RDMAMSG_SOFT_LINK is %s here "
+			    "and %s there: give all members the same one",
+			    ib ? "ib" : "ethernet", ib ? "ethernet" : "ib");
+}
+
 void rdmamsg__group_event(struct rdmamsg_group *g, const struct cm_event *ev)
 {
-	if (ev->type != RDMA_CM_EVENT_MULTICAST_JOIN)
+	if (is_unlike(g, ev))
+		refuse_unlike(g);
+	else if (ev->type != RDMA_CM_EVENT_MULTICAST_JOIN)
 		rdmamsg__group_fail(g, RDMAMSG_WHO_NETWORK,
 				    RDMAMSG_CAUSE_UNREACHABLE, -EHOSTUNREACH,
 				    g->state == GROUP_JOINED ?

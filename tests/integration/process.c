@@ -443,6 +443,159 @@ static void link__of_another_kind_NAMES_BOTH(void **state)
 	}
 }
 
+struct member {
+	unsigned int joined, closed;
+	struct rdmamsg_reason why;
+};
+
+static void member_joined(struct rdmamsg_group *group)
+{
+	((struct member *)rdmamsg_group_user(group))->joined++;
+}
+
+static void member_closed(struct rdmamsg_group *group,
+			  const struct rdmamsg_reason *why)
+{
+	struct member *m = rdmamsg_group_user(group);
+
+	m->closed++;
+	m->why = *why;
+}
+
+static int member_join(struct rdmamsg *ctx, struct member *m, uint32_t flags,
+		       const char *address, struct rdmamsg_group **ret)
+{
+	const struct rdmamsg_group_handlers on = {
+		.size = sizeof(on), .on_joined = member_joined,
+		.on_closed = member_closed,
+	};
+	const struct rdmamsg_group_options opts = {
+		.size = sizeof(opts), .user = m, .handlers = &on,
+		.flags = flags,
+	};
+
+	*m = (struct member){ 0 };
+	return rdmamsg_group_join(ctx, address, &opts, ret);
+}
+
+/* The argument is 'p' or 's', or 'k' to be killed; link layer; address. */
+static int grouped(int argc, char **argv)
+{
+	char *address = strchr(argv[0], ' ');
+	const uint32_t flags = argv[0][0] == 'p' ? RDMAMSG_GROUP_PUBLISH :
+			       RDMAMSG_GROUP_SUBSCRIBE;
+	struct rdmamsg_group *group;
+	struct rdmamsg *ctx;
+	struct member m;
+	int ret;
+
+	*address++ = 0;
+	if (setenv("RDMAMSG_SOFT_LINK", argv[0] + 1, 1) ||
+	    rdmamsg_open(&ctx, NULL))
+		return 3;
+	ret = member_join(ctx, &m, flags, address, &group);
+	while (!ret && !m.joined && !m.closed)
+		ret = rdmamsg_wait(ctx, WAIT_MS) < 0;
+	if (m.closed)
+		say("%d %s\n", m.why.error, m.why.text);
+	else
+		say("%d %s\n", ret, ret ? rdmamsg_error() : "joined");
+	if (argv[0][0] == 'k')
+		(void)pause();
+	rdmamsg_close(ctx);
+	return 0;
+}
+
+/* Joins in a child. A member of another link layer than 'own' is refused. */
+static void check_member(char role, const char *link, const char *own,
+			 const char *address)
+{
+	char line[512], both[64], arg[64];
+	struct child c;
+
+	snprintf(both, sizeof(both), "is %s here and %s there", link, own);
+	snprintf(arg, sizeof(arg), "%c%s %s", role, link, address);
+	child_start(&c, "grouped", arg);
+	child_line(&c, line, sizeof(line));
+	if (!strcmp(link, "iwarp") ?
+	    atoi(line) != -EOPNOTSUPP || !strstr(line, "iwarp") :
+	    strcmp(link, own) ?
+	    atoi(line) != -EHOSTUNREACH || !strstr(line, both) :
+	    strcmp(line, "0 joined"))
+		fail_msg("%s: '%s'", arg, line);
+	assert_int_equal(child_wait(&c), 0);
+}
+
+static void group__a_killed_member_of_another_link_REFUSES_NOBODY(void **state)
+{
+	const char *own = getenv("RDMAMSG_SOFT_LINK");
+	const bool ib = own && !strcmp(own, "ib");
+	struct rdmamsg_group *group;
+	static struct member m;
+	struct rdmamsg *ctx;
+	struct child c;
+	char line[512];
+
+	if (!test_on_soft() || (own && !strcmp(own, "iwarp"))) {
+		skip_because(ONLY_SOFT);
+		return;
+	}
+	ctx = test_open(NULL);
+	child_start(&c, "grouped", ib ? "kethernet 239.3.5.9" :
+		    "kib 239.3.5.9");
+	child_line(&c, line, sizeof(line));
+	assert_string_equal(line, "0 joined");
+	assert_int_equal(kill(c.pid, SIGKILL), 0);
+	assert_int_equal(child_wait(&c), SIGKILL);
+	assert_int_equal(member_join(ctx, &m, 0, "239.3.5.9", &group), 0);
+	WAIT_FOR(m.joined || m.closed);
+	assert_int_equal(m.joined, 1);
+	test_close(ctx);
+}
+
+static void group__of_another_link_NAMES_BOTH(void **state)
+{
+	static const char *const links[] = { "ethernet", "ib", "iwarp" };
+	static const char *const addresses[] = { "239.3.5.7", "ff15::357" };
+	static const uint32_t roles[] = {
+		RDMAMSG_GROUP_PUBLISH, RDMAMSG_GROUP_SUBSCRIBE,
+	};
+	const char *own = getenv("RDMAMSG_SOFT_LINK");
+
+	if (!test_on_soft() || (own && !strcmp(own, "iwarp"))) {
+		skip_because(ONLY_SOFT);
+		return;
+	}
+	if (!own || !*own)
+		own = links[0];
+	for (size_t i = 0; i < ARRAY_SIZE(addresses) * 2; i++) {
+		const char *address = addresses[i / 2];
+		struct rdmamsg *ctx = test_open(NULL);
+		struct rdmamsg_group *group;
+		static struct member m;
+
+		assert_int_equal(member_join(ctx, &m, roles[i % 2], address,
+					     &group), 0);
+		WAIT_FOR(m.joined || m.closed);
+		assert_int_equal(m.joined, 1);
+		for (size_t k = 0; k < ARRAY_SIZE(links); k++) {
+			check_member(i % 2 ? 'p' : 's', links[k], own,
+				     address);
+			/* another group of the other link layer is its own */
+			if (strcmp(links[k], own) &&
+			    strcmp(links[k], "iwarp"))
+				check_member('s', links[k], links[k],
+					     "239.3.5.8");
+		}
+		rdmamsg_group_leave(group);
+		WAIT_FOR(m.closed);
+		/* a member that has left, or ended, refuses nobody */
+		check_member('s', links[!strcmp(own, links[0])],
+			     links[!strcmp(own, links[0])], address);
+		test_close(ctx);
+	}
+}
+
 /* ---- signals ----------------------------------------------------------- */
 
 /* Returns the signals that the thread blocks, from bit 0 for signal 1. */
@@ -595,7 +748,7 @@ int main(int argc, char **argv)
 	static const struct role roles[] = {
 		{ "closed", started_closed }, { "stats", fork_with_stats },
 		{ "limited", limited }, { "sandboxed", sandboxed },
-		{ "linked", linked },
+		{ "linked", linked }, { "grouped", grouped },
 		{ NULL, NULL },
 	};
 	const struct CMUnitTest tests[] = {
@@ -608,6 +761,8 @@ int main(int argc, char **argv)
 		TEST(sandbox__without_abstract_sockets_EACCES),
 		TEST(refused__on_the_soft_HCA_NAMES_ITS_CAUSES),
 		TEST(link__of_another_kind_NAMES_BOTH),
+		TEST(group__of_another_link_NAMES_BOTH),
+		TEST(group__a_killed_member_of_another_link_REFUSES_NOBODY),
 		TEST(threads__of_the_library_BLOCK_SIGNALS),
 		TEST(open__without_0_to_2_LEAVES_THEM_CLOSED),
 	};

@@ -88,6 +88,7 @@ struct soft_cm_mc {
 	uint32_t handle;		/* not a handle of an id */
 	uint64_t uid;
 	uint8_t mgid[16];
+	int slot;			/* soft_groups_leave() */
 	uint32_t events_reported;
 };
 

@@ -14,6 +14,7 @@
 #include <infiniband/ib.h>
 
 #include "soft/fabric/gid.h"
+#include "soft/fabric/groups.h"
 #include "soft/fabric/limits.h"
 #include "soft/fabric/sockaddr.h"
 #include "soft/fabric/wire.h"
@@ -194,11 +195,29 @@ uint16_t soft_cm_mlid(const uint8_t mgid[16])
 	return (uint16_t)(MLID_FIRST + h % MLID_COUNT);
 }
 
-static int tell_joined(struct soft_cm_id *id, const struct soft_cm_mc *mc)
+/*
+ * Notes the group of an IP address, so that members on two link layers are
+ * refused. A group without an IP address belongs to one link layer.
+ */
+static int note_join(struct soft_cm_id *id, struct soft_cm_mc *mc,
+		     const struct sockaddr_storage *addr)
+{
+	uint8_t ip[16];
+
+	if (addr->ss_family == AF_IB || soft_addr_is_any(addr))
+		return 0;
+	addr_to_gid(addr, ip);
+	return soft_groups_join(id->file->dev, ip, &mc->slot);
+}
+
+/* status: 0, or -EPROTOTYPE if the group has members on another link layer */
+static int tell_joined(struct soft_cm_id *id, const struct soft_cm_mc *mc,
+		       int status)
 {
 	struct soft_dev *dev = id->file->dev;
-	struct soft_cm_event *ev = soft_cm_event_new(id,
-					RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+	struct soft_cm_event *ev =
+		soft_cm_event_new(id, status ? RDMA_CM_EVENT_MULTICAST_ERROR :
+				  RDMA_CM_EVENT_MULTICAST_JOIN, status);
 	struct rdma_ucm_ud_param *ud;
 
 	if (!ev)
@@ -233,6 +252,7 @@ static int join(struct soft_cm_file *file, uint32_t handle, uint64_t uid,
 	if (!mc)
 		return -ENOMEM;
 	list_init(&mc->node);
+	mc->slot = -1;
 	soft_lock(dev);
 	id = soft_cm_id_of(file, handle);
 	if (id && dev->iwarp) {
@@ -248,9 +268,11 @@ static int join(struct soft_cm_file *file, uint32_t handle, uint64_t uid,
 	mc->handle = ++dev->cm_mc_last;
 	mc->id = id;
 	mc->uid = uid;
-	ret = tell_joined(id, mc);
-	if (ret)
+	ret = tell_joined(id, mc, note_join(id, mc, addr));
+	if (ret) {
+		soft_groups_leave(dev, mc->slot);
 		goto out;
+	}
 	list_add_tail(&dev->cm_mcs, &mc->node);
 	resp->id = mc->handle;
 	mc = NULL;
@@ -326,6 +348,7 @@ static void mc_free(struct soft_cm_mc *mc)
 		free(ev);
 		soft_cm_uncount(mc->id->file);
 	}
+	soft_groups_leave(mc->id->file->dev, mc->slot);
 	list_del(&mc->node);
 	free(mc);
 }

@@ -49,7 +49,8 @@ static void fill_event(struct cma_event *ev,
 	struct rdma_conn_param *p = &ev->rdma.param.conn;
 
 	memset(ev, 0, sizeof(*ev));
-	if (resp->event == RDMA_CM_EVENT_MULTICAST_JOIN) {
+	if (resp->event == RDMA_CM_EVENT_MULTICAST_JOIN ||
+	    resp->event == RDMA_CM_EVENT_MULTICAST_ERROR) {
 		ev->mc = (struct cma_mc *)(uintptr_t)resp->uid;
 		ev->counts_for = ev->mc->id;
 	} else {

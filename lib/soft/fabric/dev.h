@@ -55,6 +55,7 @@ struct soft_dev {
 	uint32_t dc_sessions;		/* number of the last one */
 	struct list groups[SOFT_GROUP_BUCKETS];
 	bool group_used[SOFT_GROUPS];
+	bool join_used[SOFT_GROUPS];
 	bool overrun;			/* a completion queue has overrun */
 	struct soft_rnr rnr;		/* sum over all queue pairs */
 

@@ -7,11 +7,15 @@
  */
 #include "soft/fabric/groups.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/util.h"
 #include "soft/fabric/dev.h"
+#include "soft/fabric/gid.h"
+#include "soft/fabric/names.h"
 #include "soft/fabric/shared.h"
 
 static void changed(struct soft_dev *dev)
@@ -51,6 +55,9 @@ void soft_groups_remove(struct soft_dev *dev, uint32_t slot)
 
 void soft_groups_clear(struct soft_dev *dev)
 {
+	memset(dev->fabric->joined[dev->node], 0,
+	       sizeof(dev->fabric->joined[dev->node]));
+	atomic_store(&dev->fabric->link[dev->node], (uint32_t)soft_link(dev));
 	if (!atomic_exchange(&dev->fabric->groups[dev->node], 0))
 		return;
 	memset(dev->fabric->mgid[dev->node], 0,
@@ -79,4 +86,75 @@ bool soft_groups_has(const struct soft_dev *dev, uint32_t node,
 					 memory_order_relaxed) == mgid[1])
 			return true;
 	return false;
+}
+
+/* ---- joined by address ------------------------------------------------- */
+
+/* Returns FNV-1a of the address, never 0. */
+static uint64_t hash(const uint8_t addr[16])
+{
+	uint64_t h = 14695981039346656037u;
+
+	for (int i = 0; i < 16; i++)
+		h = (h ^ addr[i]) * 1099511628211u;
+	return h ? h : 1;
+}
+
+/* Returns false if the node's process was killed and has left its rows. */
+static bool lives(const struct soft_dev *dev, uint32_t node)
+{
+	int fd = soft_name_connect(dev, "node/%u", node);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 || fd == -EAGAIN;
+}
+
+static bool has_joined(const struct soft_fabric *f, uint32_t node, uint64_t h)
+{
+	for (uint32_t i = 0; i < SOFT_GROUPS; i++)
+		if (atomic_load(&f->joined[node][i]) == h)
+			return true;
+	return false;
+}
+
+static bool is_unlike(const struct soft_dev *dev, uint32_t node, uint64_t h)
+{
+	const struct soft_fabric *f = dev->fabric;
+	uint32_t link = atomic_load(&f->link[node]);
+
+	return link > SOFT_LINK_UNKNOWN && link <= SOFT_LINK_IWARP &&
+	       link != soft_link(dev) && has_joined(f, node, h) &&
+	       lives(dev, node);
+}
+
+int soft_groups_join(struct soft_dev *dev, const uint8_t addr[16], int *ret)
+{
+	uint64_t h = hash(addr);
+	int slot = 0;
+
+	while (slot < SOFT_GROUPS && dev->join_used[slot])
+		slot++;
+	if (slot == SOFT_GROUPS)
+		slot = -1;
+	if (slot >= 0) {
+		dev->join_used[slot] = true;
+		/* first, so that one of two that join at once sees the other */
+		atomic_store(&dev->fabric->joined[dev->node][slot], h);
+	}
+	for (uint32_t n = 0; n < SOFT_NODES; n++)
+		if (is_unlike(dev, n, h)) {
+			soft_groups_leave(dev, slot);
+			return -EPROTOTYPE;
+		}
+	*ret = slot;
+	return 0;
+}
+
+void soft_groups_leave(struct soft_dev *dev, int slot)
+{
+	if (slot < 0)
+		return;
+	atomic_store(&dev->fabric->joined[dev->node][slot], 0);
+	dev->join_used[slot] = false;
 }

@@ -13,7 +13,7 @@
 #include "soft/fabric/limits.h"
 
 #define SOFT_FABRIC_MAGIC	0x534f4654u
-#define SOFT_FABRIC_VERSION	6
+#define SOFT_FABRIC_VERSION	7
 
 /*
  * Attributes that rdmamsg-soft-ctl(1) has set, as a subnet manager would. 0
@@ -50,6 +50,9 @@ struct soft_fabric {
 	struct {
 		_Atomic uint64_t word[2];
 	} mgid[SOFT_NODES][SOFT_GROUPS];
+	/* IP addresses of joined groups as hashes, and enum soft_link */
+	_Atomic uint64_t joined[SOFT_NODES][SOFT_GROUPS];
+	_Atomic uint32_t link[SOFT_NODES];
 	struct soft_counts counts[SOFT_NODES];	/* count.c */
 };
 
