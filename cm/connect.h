@@ -205,7 +205,10 @@ int rdmamsg__resolve_numeric(const char *host, const char *service, int flags,
 			     struct addrinfo **ret);
 int rdmamsg__resolve_start(struct rdmamsg_ep *ep, struct resolve **ret);
 void rdmamsg__resolve_abandon(struct resolve *r);
-/* Resolves and waits. -ETIMEDOUT, -ENOMEM; *ret_gai: of getaddrinfo(). */
+/*
+ * Resolves and waits. -ETIMEDOUT, -ENOMEM; *ret_gai: of getaddrinfo(), or a
+ * positive errno instead of EAI_SYSTEM.
+ */
 int rdmamsg__resolve_wait(const char *host, const char *service,
 			  const struct addrinfo *hints, int timeout_ms,
 			  int *ret_gai, struct addrinfo **ret);

@@ -57,6 +57,18 @@ void rdmamsg__resolved(struct rdmamsg_ep *ep, int gai, struct addrinfo *addrs)
 			freeaddrinfo(addrs);
 		return;
 	}
+	if (gai > 0) {
+		char what[128];
+
+		snprintf(what, sizeof(what), "cannot resolve %s",
+			 ep->connect.host);
+		gai = rdmamsg__try(rdmamsg__fail_verbs(-gai, what));
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL,
+				   RDMAMSG_CAUSE_RESOURCES, gai, "%s",
+				   rdmamsg__text());
+		rdmamsg__ep_kill(ep);
+		return;
+	}
 	if (gai) {
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_ADDRESS,
 				   -EADDRNOTAVAIL, "cannot resolve %s port %s: "

@@ -229,6 +229,9 @@ static int resolve_local(const char *host, const char *service,
 	}
 	if (gai == EAI_SERVICE)
 		return rdmamsg__fail_service(service);
+	if (gai > 0)
+		return rdmamsg__fail_verbs(-gai, "cannot resolve the name to "
+					   "listen on");
 	if (gai)
 		return rdmamsg__fail(-EADDRNOTAVAIL, "cannot listen on %s port "
 				     "%s: %s", host ? host : "*", service,

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <rdmamsg/rdmamsg.h>
 
@@ -35,7 +36,7 @@ struct resolve {
 	char *host, *service;
 	struct addrinfo hints;
 	bool done;
-	int gai;
+	int gai;			/* of getaddrinfo(), or positive errno */
 	struct addrinfo *addrs;
 };
 
@@ -104,12 +105,26 @@ static void arrived(struct rdmamsg *ctx, struct mail *mail)
 	put(r);			/* the thread's, with the mail */
 }
 
+/* Without descriptors the resolver says that there is no such name. */
+static bool has_descriptor(void)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 || (errno != EMFILE && errno != ENFILE);
+}
+
 static void *resolve_thread(void *arg)
 {
 	struct resolve *r = arg;
 	struct addrinfo *addrs = NULL;
 	int gai = getaddrinfo(r->host, r->service, &r->hints, &addrs);
 
+	if (gai == EAI_SYSTEM)
+		gai = errno;
+	else if (gai && !has_descriptor())
+		gai = EMFILE;
 	pthread_mutex_lock(&r->lock);
 	r->gai = gai;
 	r->addrs = addrs;

@@ -227,12 +227,24 @@ static void on_rejected(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	rdmamsg__cm_next(ep);
 }
 
+static bool is_on_soft(const struct rdmamsg_ep *ep)
+{
+	return rdmamsg__is_soft(ep->lane.v) || rdmamsg__soft_below();
+}
+
 /* The soft HCA has found a peer of another link layer: soft/cm/id.h. */
 static bool is_unlike(const struct rdmamsg_ep *ep, const struct cm_event *ev)
 {
 	return ev->type == RDMA_CM_EVENT_UNREACHABLE &&
 	       ev->status == -EPROTOTYPE && ev->conn.private_data_len &&
-	       (rdmamsg__is_soft(ep->lane.v) || rdmamsg__soft_below());
+	       is_on_soft(ep);
+}
+
+/* Returns true if a limit or sandbox of this process refuses a connection. */
+static bool is_limit_of_soft(const struct rdmamsg_ep *ep, int err)
+{
+	return is_on_soft(ep) &&
+	       (err == -EACCES || err == -EFBIG || err == -ENOSYS);
 }
 
 /* Sets the reason of a failed try, and tries the next address. */
@@ -283,9 +295,9 @@ static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		break;
 	default:
 		if (err == -EMFILE || err == -ENFILE || err == -ENOMEM ||
-		    err == -EACCES) {
+		    err == -EACCES || is_limit_of_soft(ep, err)) {
 			/* a local error; no request was sent */
-			err = err == -EACCES && rdmamsg__is_soft(ep->lane.v) ?
+			err = is_limit_of_soft(ep, err) ?
 			      rdmamsg__fail_soft(err) :
 			      rdmamsg__cm_fail(ep->ctx, err, "connecting");
 			rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES, err);

@@ -15,6 +15,7 @@
 #define TEXT_MAX	256
 #define NO_THREAD	"no thread can be made: raise the limit on processes " \
 			"and threads (ulimit -u, or TasksMax= of the service)"
+#define NO_STACK	NO_THREAD ", or that on memory (ulimit -v, -d)"
 
 static _Thread_local char error_text[TEXT_MAX] = "no error";
 static _Thread_local char try_text[TEXT_MAX];
@@ -123,9 +124,23 @@ void rdmamsg__fail_verbs_text(int err, const char *what)
 	}
 }
 
+/* A thread that has no memory for its stack fails with -EAGAIN, too. */
+static bool limits_memory(void)
+{
+	static const int which[] = { RLIMIT_AS, RLIMIT_DATA };
+	struct rlimit rl;
+
+	for (size_t i = 0; i < sizeof(which) / sizeof(*which); i++)
+		if (!getrlimit(which[i], &rl) && rl.rlim_cur != RLIM_INFINITY)
+			return true;
+	return false;
+}
+
 const char *rdmamsg__thread_text(int err)
 {
-	return err == -EAGAIN ? NO_THREAD : strerror(-err);
+	if (err != -EAGAIN)
+		return strerror(-err);
+	return limits_memory() ? NO_STACK : NO_THREAD;
 }
 
 const char *rdmamsg__wc_text(int status)

@@ -102,11 +102,16 @@ int rdmamsg__fail_soft(int err)
 				     "gives it another, which others cannot "
 				     "guess");
 	case EACCES:
-		return rdmamsg__fail(err, "soft HCA: abstract Unix sockets are "
-				     "forbidden, as by Landlock or AppArmor, or "
-				     "the process has changed its user: let "
-				     "the sandbox allow those whose "
-				     "names begin with @rdmamsg-soft/");
+		return rdmamsg__fail(err, "soft HCA: a sandbox forbids "
+				     "@rdmamsg-soft/... (Landlock, AppArmor), "
+				     "or memfd_create, eventfd, sockets or "
+				     "threads (seccomp), or the process has "
+				     "changed its user");
+	case ENOSYS:
+		return rdmamsg__fail(err, "soft HCA: the kernel or a sandbox "
+				     "(seccomp) lacks a system call: it needs "
+				     "memfd_create, eventfd, timerfd, epoll "
+				     "and Unix sockets");
 	case EUSERS:
 		return rdmamsg__fail(err, "soft HCA: its fabric has as many "
 				     "processes as it can have: "

@@ -250,6 +250,87 @@ static void fd__closed_by_the_program_SAID_AND_CLOSES(void **state)
 
 #define NOBODY	65534
 
+/* Connects under a limit that came after the device was opened. */
+static int limited_late(int argc, char **argv)
+{
+	struct rlimit rl;
+	struct rdmamsg_listener *l;
+	struct rdmamsg *ctx;
+	struct rdmamsg_ep *ep;
+	int ret;
+
+	if (rdmamsg_open(&ctx, NULL) ||
+	    rdmamsg_listen(ctx, test_addr(), "0", NULL, &l) ||
+	    getrlimit(RLIMIT_FSIZE, &rl))
+		return 2;
+	rl.rlim_cur = 4096;
+	if (setrlimit(RLIMIT_FSIZE, &rl))
+		return 3;
+	ret = rdmamsg_connect_wait(ctx, test_addr(), argv[0], NULL, WAIT_MS,
+				   &ep);
+	say("%d %s\n", ret, rdmamsg_error());
+	rdmamsg_close(ctx);
+	return 0;
+}
+
+static void limit__size_of_files_of_a_connection_EFBIG(void **state)
+{
+	struct child c;
+	char line[512];
+
+	if (!test_on_soft()) {
+		skip_because(ONLY_SOFT);
+		return;
+	}
+	pair_init(&p, NULL);
+	pair_listen(&p);
+	child_start(&c, "limited_late", p.port);
+	child_line(&c, line, sizeof(line));
+	if (atoi(line) != -EFBIG || !strstr(line, "ulimit -f"))
+		fail_msg("'%s'", line);
+	assert_int_equal(child_wait(&c), 0);
+	pair_fini(&p);
+}
+
+/* Resolves a name when there are no descriptors. */
+static int nameless(int argc, char **argv)
+{
+	struct rdmamsg *ctx;
+	struct rdmamsg_listener *l;
+	struct rdmamsg_ep *ep;
+	struct rlimit rl;
+	int ret;
+
+	if (rdmamsg_open(&ctx, NULL) ||
+	    rdmamsg_listen(ctx, test_addr(), "0", NULL, &l) ||
+	    getrlimit(RLIMIT_NOFILE, &rl))
+		return 2;
+	rl.rlim_cur = 3;
+	if (setrlimit(RLIMIT_NOFILE, &rl))
+		return 3;
+	ret = rdmamsg_connect_wait(ctx, "no-host.invalid", "1", NULL, WAIT_MS,
+				   &ep);
+	say("%d %s\n", ret, rdmamsg_error());
+	ret = rdmamsg_listen(ctx, "no-host.invalid", "0", NULL, &l);
+	say("%d %s\n", ret, rdmamsg_error());
+	rdmamsg_close(ctx);
+	return 0;
+}
+
+static void limit__files_while_resolving_EMFILE(void **state)
+{
+	struct child c;
+	char line[512];
+
+	child_start(&c, "nameless", "");
+	for (int i = 0; i < 2; i++) {
+		child_line(&c, line, sizeof(line));
+		if (atoi(line) != -EMFILE || !strstr(line, "ulimit -n"))
+			fail_msg("'%s'", line);
+	}
+	assert_int_equal(child_wait(&c), 0);
+}
+
 /* Opens the device under a limit, and sends the parent the error and text. */
 static int limited(int argc, char **argv)
 {
@@ -309,66 +390,99 @@ static void limit__threads_EAGAIN(void **state)
 
 /* ---- sandboxes ----------------------------------------------------------- */
 
-/* As Landlock does with sockets of processes outside of the sandbox. */
-static int forbid_connect(void)
+/* System calls that sandboxes forbid. Landlock forbids some connect(). */
+static const struct forbidden {
+	const char *name;
+	long nr;
+	bool late;		/* also after the device was opened */
+} forbidden[] = {
+	{ "connect", SYS_connect, true },
+	{ "memfd_create", SYS_memfd_create, true },
+	{ "socket", SYS_socket, true }, { "bind", SYS_bind },
+	{ "listen", SYS_listen }, { "eventfd2", SYS_eventfd2, true },
+	{ "clone3", SYS_clone3 },
+};
+
+static int forbid(const char *name, size_t len)
 {
+	const struct forbidden *f = forbidden;
 	struct sock_filter filter[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
 			 offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_connect, 0, 1),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	const struct sock_fprog prog = { ARRAY_SIZE(filter), filter };
 
+	while (strlen(f->name) != len || strncmp(f->name, name, len))
+		f++;
+	filter[1].k = (uint32_t)f->nr;
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
+	       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+		       SECCOMP_FILTER_FLAG_TSYNC, &prog);
 }
 
-/* Forbids before the device is opened, or between that and connecting. */
+/*
+ * Forbids before the device is opened, or between that and connecting to the
+ * port that follows the call's name.
+ */
 static int sandboxed(int argc, char **argv)
 {
-	const bool early = argv[0][0] == '-';
+	const size_t len = strcspn(argv[0], " ");
+	const bool early = !argv[0][len];
 	struct rdmamsg_listener *l;
 	struct rdmamsg *ctx;
 	struct rdmamsg_ep *ep;
 	int ret;
 
-	if (early && forbid_connect())
-		return 2;
+	/* the context itself needs descriptors */
 	if (rdmamsg_open(&ctx, NULL))
 		return 3;
+	/* alone in a fabric, so that the process makes its memory */
+	if (early && (setenv("RDMAMSG_SOFT_FABRIC", "sandboxed", 1) ||
+		      forbid(argv[0], len)))
+		return 2;
 	ret = rdmamsg_listen(ctx, test_addr(), "0", NULL, &l);
 	if (!early) {
-		if (ret || forbid_connect())
+		if (ret || forbid(argv[0], len))
 			return 4;
-		ret = rdmamsg_connect_wait(ctx, test_addr(), argv[0], NULL,
-					   WAIT_MS, &ep);
+		ret = rdmamsg_connect_wait(ctx, test_addr(),
+					   argv[0] + len + 1, NULL, WAIT_MS,
+					   &ep);
 	}
 	say("%d %s\n", ret, rdmamsg_error());
 	rdmamsg_close(ctx);
 	return 0;
 }
 
-static void sandbox__without_abstract_sockets_EACCES(void **state)
+static void check_sandbox(const char *arg)
 {
-	const char *args[] = { "-", p.port };
+	struct child c;
+	char line[512];
 
+	child_start(&c, "sandboxed", arg);
+	child_line(&c, line, sizeof(line));
+	if (atoi(line) != -EACCES || !strstr(line, "Landlock"))
+		fail_msg("%s: '%s'", arg, line);
+	assert_int_equal(child_wait(&c), 0);
+}
+
+static void sandbox__without_a_call_EACCES(void **state)
+{
 	if (!test_on_soft()) {
 		skip_because(ONLY_SOFT);
 		return;
 	}
 	pair_init(&p, NULL);
 	pair_listen(&p);
-	for (size_t i = 0; i < ARRAY_SIZE(args); i++) {
-		struct child c;
-		char line[512];
+	for (size_t i = 0; i < ARRAY_SIZE(forbidden); i++) {
+		char arg[32];
 
-		child_start(&c, "sandboxed", args[i]);
-		child_line(&c, line, sizeof(line));
-		if (atoi(line) != -EACCES || !strstr(line, "Landlock"))
-			fail_msg("%s: '%s'", args[i], line);
-		assert_int_equal(child_wait(&c), 0);
+		check_sandbox(forbidden[i].name);
+		snprintf(arg, sizeof(arg), "%s %s", forbidden[i].name, p.port);
+		if (forbidden[i].late)
+			check_sandbox(arg);
 	}
 	pair_fini(&p);
 }
@@ -748,6 +862,7 @@ int main(int argc, char **argv)
 	static const struct role roles[] = {
 		{ "closed", started_closed }, { "stats", fork_with_stats },
 		{ "limited", limited }, { "sandboxed", sandboxed },
+		{ "limited_late", limited_late }, { "nameless", nameless },
 		{ "linked", linked }, { "grouped", grouped },
 		{ NULL, NULL },
 	};
@@ -758,7 +873,9 @@ int main(int argc, char **argv)
 		TEST(fd__closed_by_the_program_SAID_AND_CLOSES),
 		TEST(limit__size_of_files_EFBIG),
 		TEST(limit__threads_EAGAIN),
-		TEST(sandbox__without_abstract_sockets_EACCES),
+		TEST(limit__size_of_files_of_a_connection_EFBIG),
+		TEST(limit__files_while_resolving_EMFILE),
+		TEST(sandbox__without_a_call_EACCES),
 		TEST(refused__on_the_soft_HCA_NAMES_ITS_CAUSES),
 		TEST(link__of_another_kind_NAMES_BOTH),
 		TEST(group__of_another_link_NAMES_BOTH),

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "soft/fabric/denied.h"
 #include "soft/fabric/wire.h"
 
 #define TIMEOUT_DEFAULT	17	/* ack timeout, as in Linux 6.12 */
@@ -241,7 +242,7 @@ int soft_cm_open(struct soft_cm_file **ret)
 		goto err_file;
 	file->fd = fd_high(eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC));
 	if (file->fd < 0) {
-		err = -errno;
+		err = soft_denied(-errno);
 		goto err_dev;
 	}
 	soft_lock(file->dev);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "soft/fabric/denied.h"
 
 #define SEALS	(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
@@ -32,9 +33,9 @@ int soft_memfd_create(const char *name, size_t size)
 		return -EFBIG;
 	fd = fd_high(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (fd < 0)
-		return -errno;
+		return soft_denied(-errno);
 	if (ftruncate(fd, (off_t)size) || fcntl(fd, F_ADD_SEALS, SEALS)) {
-		ret = -errno;
+		ret = soft_denied(-errno);
 		close(fd);
 		return ret;
 	}

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "soft/fabric/denied.h"
 #include "soft/fabric/dev.h"
 
 /* Returns the length of the address, -ENAMETOOLONG or -EACCES. */
@@ -52,7 +53,7 @@ static int named_socket(const struct soft_dev *dev, struct sockaddr_un *un,
 	*len = (socklen_t)n;
 	fd = fd_high(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC |
 			    SOCK_NONBLOCK, 0));
-	return fd < 0 ? -errno : fd;
+	return fd < 0 ? soft_denied(-errno) : fd;
 }
 
 int soft_name_listen(const struct soft_dev *dev, int backlog, const char *fmt,
@@ -70,7 +71,7 @@ int soft_name_listen(const struct soft_dev *dev, int backlog, const char *fmt,
 		return fd;
 	if (bind(fd, (struct sockaddr *)&un, len) ||
 	    (backlog && listen(fd, backlog))) {
-		ret = -errno;
+		ret = soft_denied(-errno);
 		close(fd);
 		return ret;
 	}
@@ -90,7 +91,7 @@ static int name_connect(const struct soft_dev *dev, const char *fmt, va_list ap)
 	if (fd < 0)
 		return fd;
 	if (connect(fd, (struct sockaddr *)&un, len))
-		ret = errno == EPERM ? -EACCES : -errno;
+		ret = soft_denied(-errno);
 	else
 		ret = soft_same_user(fd) ? 0 : -EPERM;
 	if (ret) {

@@ -24,6 +24,7 @@
 
 #include "base/fd.h"
 #include "base/util.h"
+#include "soft/fabric/denied.h"
 #include "soft/fabric/dev.h"
 #include "soft/fabric/upward.h"
 #include "soft/fabric/wire.h"
@@ -426,7 +427,7 @@ int soft_thread_start(struct soft_dev *dev)
 		return 0;
 err:
 	close_fds(dev);
-	return ret;
+	return soft_denied(ret);
 }
 
 void soft_thread_stop(struct soft_dev *dev)

@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "base/util.h"
+#include "soft/fabric/denied.h"
 #include "soft/fabric/gid.h"
 #include "soft/verbs/calls.h"
 #include "soft/verbs/upward.h"
@@ -147,7 +148,7 @@ struct ibv_context *soft_ctx_open(struct ibv_device *device)
 	c->cmd_fd = fd_high(eventfd(0, EFD_CLOEXEC));
 	c->async_fd = fd_high(eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC));
 	if (c->cmd_fd < 0 || c->async_fd < 0) {
-		err = errno;
+		err = -soft_denied(-errno);
 		goto err_fds;
 	}
 	soft_lock(ctx->dev);
