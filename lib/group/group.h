@@ -74,6 +74,7 @@ struct rdmamsg_group {
 	struct rdmamsg_group_counters st;
 	bool lost;			/* at least once */
 	bool lost_told;
+	bool closed_told;
 	uint32_t tries;			/* tries to join again */
 	uint32_t unanswered;		/* the device did not answer: again.c */
 	uint64_t joined_at;		/* ms, last join */

@@ -234,7 +234,12 @@ void rdmamsg__groups_settle(struct rdmamsg *ctx)
 						     node);
 
 		ctx->loop.told = true;
-		rdmamsg__tell(&ctx->loop, g->on.on_closed, g, &g->reason);
+		/* a handler that an exception leaves is not called again */
+		if (!g->closed_told) {
+			g->closed_told = true;
+			rdmamsg__tell(&ctx->loop, g->on.on_closed, g,
+				      &g->reason);
+		}
 		group_free(g);
 	}
 }

@@ -75,9 +75,11 @@ static bool on_this_stack(uintptr_t a, uintptr_t b)
 
 /*
  * Returns true if the call is no longer on the stack. On another stack, as that
- * of a coroutine or of another thread, it may still be.
+ * of a coroutine or of another thread, it may still be. A call that comes from
+ * the same place as the one that was left has the same frame and the same
+ * return address. But a callback's calls are below the call that runs it.
  */
-static bool is_gone(const struct loop *loop)
+static bool is_gone(const struct loop *loop, const void *here)
 {
 	struct search s = {
 		.frame = (uintptr_t)loop->frame, .ret = (uintptr_t)loop->ret,
@@ -87,6 +89,8 @@ static bool is_gone(const struct loop *loop)
 	    !on_this_stack((uintptr_t)__builtin_frame_address(0),
 			   s.frame))
 		return false;
+	if (s.frame <= (uintptr_t)here)
+		return true;
 	(void)_Unwind_Backtrace(look, &s);
 	return s.known && !s.alive;
 }
@@ -124,10 +128,10 @@ static void end_all(struct rdmamsg *ctx)
 				what);
 }
 
-bool rdmamsg__still_in_callback(struct rdmamsg *ctx)
+bool rdmamsg__still_in_callback(struct rdmamsg *ctx, const void *here)
 {
 	/* a cork counts as a callback, and no call is in progress there */
-	if (ctx->loop.corks || !is_gone(&ctx->loop))
+	if (ctx->loop.corks || !is_gone(&ctx->loop, here))
 		return true;
 	log_warn("%s: the connections of context %u end", what, ctx->number);
 	forget_calls(ctx);

@@ -775,6 +775,18 @@ static void leave(struct end *e, struct rdmamsg_msg *msg)
 	longjmp(out, 1);
 }
 
+/* Calls the library from one place, as the loop of a program. */
+static int __attribute__((noinline)) call_one(struct rdmamsg *ctx, int how)
+{
+	/* no tail call, so that the library returns to here */
+	volatile int ret = how == 0 ? rdmamsg_process(ctx) :
+			   how == 1 ? rdmamsg_poll(ctx) :
+			   how == 2 ? rdmamsg_wait(ctx, 100) :
+			   rdmamsg_run(ctx);
+
+	return ret;
+}
+
 /* Calls the library from a frame that is deeper than the one that was left. */
 static int __attribute__((noinline)) call_deep(struct rdmamsg *ctx, int depth)
 {
@@ -785,22 +797,25 @@ static int __attribute__((noinline)) call_deep(struct rdmamsg *ctx, int depth)
 	       rdmamsg_process(ctx);
 }
 
+static bool run_once;		/* on_closed ends rdmamsg_run() */
+
+static void stop(struct end *e)
+{
+	rdmamsg_stop(e->ctx);
+}
+
 /* The server's on_message jumps out of the call 'how'. */
-static void leave_a_callback(int how)
+static void leave_a_callback(int how, bool again)
 {
 	pair_open(&p);
 	p.s.then_message = leave;
+	p.s.then_closed = run_once ? stop : NULL;
 	end_send_all(&p.c, HOW_SEND, 100, 1);
-	if (!setjmp(out)) {
-		for (;;) {
-			if (how == 0)
-				(void)rdmamsg_process(p.s.ctx);
-			else if (how == 1)
-				(void)rdmamsg_poll(p.s.ctx);
-			else
-				(void)rdmamsg_wait(p.s.ctx, 100);
-		}
-	}
+	if (!setjmp(out))
+		for (;;)
+			(void)call_one(p.s.ctx, how);
+	if (again)
+		assert_true(call_one(p.s.ctx, how) >= 0);
 }
 
 static void ended(const struct end *e)
@@ -822,12 +837,14 @@ static void begin_again(struct end *e)
 
 static void callback__left_THE_NEXT_CALL_REPAIRS(void **state)
 {
-	for (int how = 0; how < 3; how++) {
-		leave_a_callback(how);
-		if (how == 1)
-			assert_true(call_deep(p.s.ctx, 10) >= 0);
-		else
+	for (int how = 0; how < 12; how++) {
+		/* from elsewhere, from deeper, and from the same place */
+		run_once = how == 11;
+		leave_a_callback(how % 4, how / 4 == 2);
+		if (how / 4 == 0)
 			assert_true(rdmamsg_process(p.s.ctx) >= 0);
+		else if (how / 4 == 1)
+			assert_true(call_deep(p.s.ctx, 10) >= 0);
 		WAIT_FOR(p.s.closed && p.c.closed);
 		ended(&p.s);
 		assert_int_equal(p.c.why.who, RDMAMSG_WHO_PEER);
@@ -847,7 +864,7 @@ static void callback__left_THE_NEXT_CALL_REPAIRS(void **state)
 
 static void callback__left_CLOSE_CLOSES(void **state)
 {
-	leave_a_callback(0);
+	leave_a_callback(0, false);
 	test_close(p.s.ctx);
 	ended(&p.s);
 	WAIT_FOR(p.c.closed);
@@ -855,6 +872,48 @@ static void callback__left_CLOSE_CLOSES(void **state)
 	test_close(p.c.ctx);
 	end_fini(&p.s);
 	end_fini(&p.c);
+}
+
+static unsigned int farewells;
+
+static void leave_on_closed(struct rdmamsg_group *group,
+			    const struct rdmamsg_reason *why)
+{
+	if (!farewells++)
+		longjmp(out, 1);
+}
+
+static void on_closed_of_a_group__left_IS_CALLED_ONCE(void **state)
+{
+	static const struct rdmamsg_group_handlers on = {
+		.size = sizeof(on), .on_closed = leave_on_closed,
+	};
+	const struct rdmamsg_group_options opts = {
+		.size = sizeof(opts), .handlers = &on,
+		.device = test_device(),
+	};
+	struct rdmamsg *ctx = test_open(NULL);
+	struct rdmamsg_group *group;
+	volatile bool left = false;
+
+	farewells = 0;
+	if (rdmamsg_group_join(ctx, "239.3.5.7", &opts, &group) ==
+	    -EOPNOTSUPP) {
+		skip_because("no multicast");
+		return;
+	}
+	if (!setjmp(out)) {
+		rdmamsg_group_leave(group);
+		WAIT_FOR(farewells);
+	} else {
+		left = true;
+	}
+	assert_true(left);
+	for (int i = 0; i < 3; i++)
+		if (rdmamsg_process(ctx) < 0)
+			fail_msg("rdmamsg_process: %s", rdmamsg_error());
+	test_close(ctx);
+	assert_int_equal(farewells, 1);
 }
 
 int main(int argc, char **argv)
@@ -869,6 +928,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(callback__left_THE_NEXT_CALL_REPAIRS),
 		TEST(callback__left_CLOSE_CLOSES),
+		TEST(on_closed_of_a_group__left_IS_CALLED_ONCE),
 		TEST(stats__of_a_parent_THE_CHILD_HAS_NOT),
 		TEST(fd__closed_by_the_program_SAID_AND_CLOSES),
 		TEST(limit__size_of_files_EFBIG),
