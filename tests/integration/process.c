@@ -246,6 +246,46 @@ static void fd__closed_by_the_program_SAID_AND_CLOSES(void **state)
 	texts_are_fine = false;
 }
 
+/* A daemon closes all descriptors that it does not know. */
+static int closes_all(int argc, char **argv)
+{
+	struct rdmamsg_listener *l;
+	struct rdmamsg *ctx;
+	struct rdmamsg_ep *ep;
+
+	if (rdmamsg_open(&ctx, NULL) ||
+	    rdmamsg_listen(ctx, test_addr(), "0", NULL, &l) ||
+	    rdmamsg_connect_wait(ctx, test_addr(), argv[0], NULL, WAIT_MS,
+				 &ep))
+		return 2;
+	/* until the device's thread sleeps */
+	while (rdmamsg_wait(ctx, 100) > 0)
+		;
+	for (int fd = 3; fd < 256; fd++)
+		close(fd);
+	rdmamsg_close(ctx);
+	say("closed\n");
+	return 0;
+}
+
+static void fds__closed_by_the_program_CLOSES(void **state)
+{
+	struct child c;
+	char line[64];
+
+	if (!test_on_soft()) {
+		skip_because(ONLY_SOFT);
+		return;
+	}
+	pair_init(&p, NULL);
+	pair_listen(&p);
+	child_start(&c, "closes_all", p.port);
+	child_line(&c, line, sizeof(line));
+	assert_string_equal(line, "closed");
+	assert_int_equal(child_wait(&c), 0);
+	pair_fini(&p);
+}
+
 /* ---- limits -------------------------------------------------------------- */
 
 #define NOBODY	65534
@@ -922,6 +962,7 @@ int main(int argc, char **argv)
 		{ "closed", started_closed }, { "stats", fork_with_stats },
 		{ "limited", limited }, { "sandboxed", sandboxed },
 		{ "limited_late", limited_late }, { "nameless", nameless },
+		{ "closes_all", closes_all },
 		{ "linked", linked }, { "grouped", grouped },
 		{ NULL, NULL },
 	};
@@ -931,6 +972,7 @@ int main(int argc, char **argv)
 		TEST(on_closed_of_a_group__left_IS_CALLED_ONCE),
 		TEST(stats__of_a_parent_THE_CHILD_HAS_NOT),
 		TEST(fd__closed_by_the_program_SAID_AND_CLOSES),
+		TEST(fds__closed_by_the_program_CLOSES),
 		TEST(limit__size_of_files_EFBIG),
 		TEST(limit__threads_EAGAIN),
 		TEST(limit__size_of_files_of_a_connection_EFBIG),

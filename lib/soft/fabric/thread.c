@@ -10,6 +10,7 @@
 #include "soft/fabric/thread.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -335,12 +336,28 @@ void soft_stand_in(struct soft_dev *dev)
 		soft_ring_bell(dev->bell);
 }
 
+/* Returns 1, 0 or -errno. soft_thread_stop() may cancel it. */
+static int wait_for_event(struct soft_dev *dev, struct epoll_event *ev,
+			  int timeout)
+{
+	int n, old;
+
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old);
+	n = epoll_wait(dev->epfd, ev, 1, timeout);
+	if (n < 0)
+		n = -errno;
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+	return n;
+}
+
 static void *thread(void *arg)
 {
 	struct soft_dev *dev = arg;
 	uint32_t polls = 0;
-	int timeout = -1;
+	int timeout = -1, old;
 
+	/* by soft_thread_stop(), in wait_for_event() */
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
 	(void)pthread_setname_np(pthread_self(), "soft-hca");
 	for (;;) {
 		struct epoll_event ev;
@@ -348,10 +365,10 @@ static void *thread(void *arg)
 		 * one event at a time, because its handler may remove other
 		 * watches
 		 */
-		int n = epoll_wait(dev->epfd, &ev, 1, timeout);
+		int n = wait_for_event(dev, &ev, timeout);
 
 		soft_lock(dev);
-		if (dev->stop)
+		if (dev->stop || n == -EBADF || n == -EINVAL)
 			break;
 		dev->rounds++;
 		if (n == 1)
@@ -436,6 +453,9 @@ void soft_thread_stop(struct soft_dev *dev)
 	dev->stop = true;
 	soft_unlock(dev);
 	soft_ring_bell(dev->bell);
+	/* nothing wakes the thread if the program has closed the doorbell */
+	if (fcntl(dev->bell, F_GETFD) < 0 || fcntl(dev->epfd, F_GETFD) < 0)
+		(void)pthread_cancel(dev->thread);
 	(void)pthread_join(dev->thread, NULL);
 	soft_watch_del(dev, &dev->listener);
 	close_fds(dev);
