@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Multicast without frames: the sender publishes datagrams with its queue
- * pair's number as immediate data, and each receiver prints what it gets.
+ * pair's number as immediate data, each when the one before is sent, and each
+ * receiver prints what it gets.
  * 'multicast -m GROUP' receives, 'multicast -m GROUP -s' sends. Datagrams sent
  * before a receiver has joined do not arrive.
  */
@@ -37,7 +38,7 @@ static struct {
 static struct rdmamsg *ctx;
 static bool joined, closed, writable;
 static int failure;
-static unsigned long received;
+static unsigned long received, sent;
 
 static int fail(const char *what)
 {
@@ -89,6 +90,13 @@ static void on_closed(struct rdmamsg_group *group,
 		fprintf(stderr, "multicast: %s\n", why->text);
 }
 
+static void on_sent(struct rdmamsg_group *group, uint64_t n)
+{
+	(void)group;
+	sent = n;
+	printf("sent message %lu\n", sent);
+}
+
 /* ---- sending and receiving -------------------------------------------- */
 
 /* Waits once. Returns 0, or the status after an error. */
@@ -116,6 +124,15 @@ static int send_one(struct rdmamsg_group *group, const void *data,
 	return ret ? fail("sending") : 0;
 }
 
+/* Waits until the device has sent n datagrams. */
+static int await_sent(unsigned long n)
+{
+	while (sent < n && !closed)
+		if (turn(-1))
+			return 1;
+	return sent < n;
+}
+
 static int send_all(struct rdmamsg_group *group)
 {
 	struct rdmamsg_group_info info = { .size = sizeof(info) };
@@ -135,7 +152,7 @@ static int send_all(struct rdmamsg_group *group)
 	for (unsigned long i = 0; i < o.count && !ret; i++) {
 		ret = send_one(group, data, info.qp_num);
 		if (!ret)
-			printf("sent message %lu\n", i);
+			ret = await_sent(i + 1);
 	}
 	free(data);
 	return ret;
@@ -146,6 +163,7 @@ static int receive_all(void)
 	unsigned long before = received;
 	time_t since = time(NULL);
 
+	printf("waiting for messages...\n");
 	while (received < o.count && !closed) {
 		if (turn(1000))
 			return 1;
@@ -166,7 +184,7 @@ static int run(void)
 	static const struct rdmamsg_group_handlers on = {
 		.size = sizeof(on), .on_joined = on_joined,
 		.on_message = on_message, .on_writable = on_writable,
-		.on_closed = on_closed,
+		.on_closed = on_closed, .on_sent = on_sent,
 	};
 	const struct rdmamsg_group_options opts = {
 		.size = sizeof(opts), .handlers = &on, .source = o.addr,

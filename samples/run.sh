@@ -1875,9 +1875,11 @@ multicast()
 	do
 		returns 0 "$bin/multicast" -m $group -b "$addr" -s "$@"
 		said 'joined dgid: '
-		said 'sent message 3'
+		[ "$(grep '^sent message ' "$work/said")" = "$(
+			printf 'sent message %d\n' 1 2 3 4)" ]
 	done
 	server_ends 0
+	grep -q '^waiting for messages...$' got
 	[ "$(grep -c '^received message ' got)" -eq 20 ]
 }
 

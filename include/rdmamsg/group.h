@@ -76,6 +76,12 @@ struct rdmamsg_group_handlers {
 	 */
 	void (*on_closed)(struct rdmamsg_group *group,
 			  const struct rdmamsg_reason *why);
+	/*
+	 * The device has sent the n-th published message, all of its datagrams:
+	 * n as in sent_messages, from 1. In order, once for each message, before
+	 * on_closed. One that was in the queue at on_lost may be left out.
+	 */
+	void (*on_sent)(struct rdmamsg_group *group, uint64_t n);
 };
 
 /* 0 and NULL: the default, which the comment gives. */

@@ -33,6 +33,12 @@ enum carrier_state { CARRIER_RESOLVING, CARRIER_READY, CARRIER_FAILED };
 
 struct recv_slot;
 
+/* A request whose completion is reported. */
+struct carrier_note {
+	struct rdmamsg_group *group;	/* or NULL */
+	uint64_t message;
+};
+
 struct carrier {
 	struct list node;		/* in groups->carriers */
 	struct rdmamsg *ctx;
@@ -62,6 +68,7 @@ struct carrier {
 
 	struct stretch recv_mem, send_mem;
 	struct recv_slot *recv_slots;
+	struct carrier_note *notes;	/* one for each request */
 	uint32_t max_inline;
 	uint32_t recv_depth, send_depth;
 	struct ibv_recv_wr *reposts;	/* to be posted */
@@ -87,6 +94,7 @@ struct carrier_to {
 	uint32_t qpn, qkey;
 	const uint32_t *imm;		/* host byte order, or NULL */
 	bool signaled;			/* wants a completion */
+	struct carrier_note note;	/* for the completion */
 };
 
 struct datagram {
@@ -145,6 +153,8 @@ void rdmamsg__carrier_end(struct carrier *c, enum rdmamsg_cause cause,
  */
 void *rdmamsg__carrier_buffer(struct carrier *c);
 uint32_t rdmamsg__carrier_room(const struct carrier *c);
+/* Requests in the queue report nothing to this group any more. */
+void rdmamsg__carrier_unnote(struct carrier *c, const struct rdmamsg_group *g);
 /* Returns 0, or -errno. Then the buffer is free again. */
 int rdmamsg__carrier_send(struct carrier *c, uint32_t len,
 			  const struct carrier_to *to);

@@ -106,6 +106,9 @@ static int make_qp(struct carrier *c)
 	if (ret)
 		return rdmamsg__fail_verbs(ret, "queue pair of a group");
 	c->max_inline = attr.cap.max_inline_data;
+	c->notes = calloc(c->send_depth, sizeof(*c->notes));
+	if (!c->notes)
+		return rdmamsg__fail(-ENOMEM, "no memory for a group");
 	return start_qp(c);
 }
 
@@ -194,8 +197,9 @@ int rdmamsg__carrier_way(struct carrier *c, const struct carrier_peer *peer,
 	if (err && to > from)
 		c->deaf_until = to + DEAF * (to - from);
 	if (!err)
-		*ret = (struct carrier_to){ ah, peer->qpn, c->qkey, NULL,
-					     false };
+		*ret = (struct carrier_to){
+			.ah = ah, .qpn = peer->qpn, .qkey = c->qkey,
+		};
 	return err;
 }
 
@@ -234,6 +238,7 @@ void rdmamsg__carrier_unmake(struct carrier *c)
 	if (c->send_mem.mem)
 		rdmamsg__stretch_unmap(&c->send_mem);
 	free(c->recv_slots);
+	free(c->notes);
 	if (c->dev)
 		rdmamsg__dev_put(c->dev);
 	if (c->id)

@@ -136,9 +136,18 @@ int rdmamsg__carrier_send(struct carrier *c, uint32_t len,
 	if (len <= c->max_inline)
 		wr.send_flags |= IBV_SEND_INLINE;
 	ret = rdmamsg__verbs_ret(ibv_post_send(c->qp, &wr, &bad));
-	if (!ret)
+	if (!ret) {
+		c->notes[slot] = to->note;
 		c->sent++;
+	}
 	return ret;
+}
+
+void rdmamsg__carrier_unnote(struct carrier *c, const struct rdmamsg_group *g)
+{
+	for (uint32_t i = 0; c->notes && i < c->send_depth; i++)
+		if (c->notes[i].group == g)
+			c->notes[i].group = NULL;
 }
 
 static void map_ipv4(union ibv_gid *gid, const uint8_t addr[static 4])
@@ -224,6 +233,18 @@ static void drain(struct carrier *c)
 	}
 }
 
+/* The callback may publish, which uses the slot again. */
+static void request_done(struct carrier *c)
+{
+	struct carrier_note *at = &c->notes[c->done & (c->send_depth - 1)];
+	const struct carrier_note note = *at;
+
+	at->group = NULL;
+	c->done++;
+	if (note.group)
+		rdmamsg__group_was_sent(note.group, note.message);
+}
+
 static void sent(struct carrier *c, uint32_t slot)
 {
 	/* it completes all requests up to its own */
@@ -231,7 +252,8 @@ static void sent(struct carrier *c, uint32_t slot)
 
 	if (count > c->sent - c->done)
 		return;
-	c->done += count;
+	while (count--)
+		request_done(c);
 	if (unlikely(!list_empty(&c->old_ahs)))
 		rdmamsg__carrier_old_ahs(c, false);
 	if (unlikely(!list_empty(&c->draining)))

@@ -177,11 +177,14 @@ uint32_t rdmamsg__group_sent(const struct rdmamsg_group *g);
 /* Call it when the device is known. */
 void rdmamsg__group_pace_init(struct rdmamsg_group *g);
 void rdmamsg__group_writable(struct rdmamsg_group *g);
+/* The last datagram of the message has completed. Calls on_sent. */
+void rdmamsg__group_was_sent(struct rdmamsg_group *g, uint64_t message);
 /* Sends a HEARTBEAT. Returns 0 or -errno, without a text. */
 int rdmamsg__group_say(struct rdmamsg_group *g);
 /*
  * Sends fragments of a message from *index to 'last', while there is room.
- * *index becomes the next fragment. Returns 0, -EAGAIN or -errno.
+ * *index becomes the next fragment. to->note is for the message's last one.
+ * Returns 0, -EAGAIN or -errno.
  */
 int rdmamsg__group_send(struct rdmamsg_group *g, const struct carrier_to *to,
 			uint32_t number, const uint8_t *data, uint32_t len,

@@ -194,6 +194,7 @@ void rdmamsg__group_quit(struct rdmamsg_group *g)
 		log_info("leaving a group: %s", strerror(-ret));
 	g->attached = g->listed = false;
 	rdmamsg__roce6_leave(g);
+	rdmamsg__carrier_unnote(c, g);
 	if (g->to.ah)
 		rdmamsg__carrier_drop_ah(c, g->to.ah);
 	g->to.ah = NULL;

@@ -132,10 +132,26 @@ static int send_datagram(struct rdmamsg_group *g, uint32_t len,
 	return 0;
 }
 
+/* n: the message as sent_messages counts it */
+static struct carrier_to destination(struct rdmamsg_group *g, uint64_t n)
+{
+	struct carrier_to to = g->to;
+
+	if (g->on.on_sent)
+		to.note = (struct carrier_note){ g, n };
+	return to;
+}
+
+void rdmamsg__group_was_sent(struct rdmamsg_group *g, uint64_t n)
+{
+	if (g->state == GROUP_JOINED || g->state == GROUP_LEAVING)
+		rdmamsg__tell(&g->ctx->loop, g->on.on_sent, g, n);
+}
+
 static int publish_raw(struct rdmamsg_group *g, const void *data, size_t len,
 		       const uint32_t *imm)
 {
-	struct carrier_to to = g->to;
+	struct carrier_to to = destination(g, g->st.sent_messages + 1);
 	int ret;
 
 	if (!has_room(g))
@@ -190,6 +206,7 @@ int rdmamsg__group_send(struct rdmamsg_group *g, const struct carrier_to *to,
 		.size = (uint16_t)(g->mtu - FRAME_HDR_LEN),
 	};
 	uint32_t count = rdmamsg__frame_count(len, f.size);
+	struct carrier_to with = *to;
 
 	for (; *index < count && *index <= last; ++*index) {
 		uint32_t at = *index * f.size;
@@ -200,7 +217,10 @@ int rdmamsg__group_send(struct rdmamsg_group *g, const struct carrier_to *to,
 		f.data_len = min(len - at, (uint32_t)f.size);
 		if (!may_send(g, flags))
 			return -EAGAIN;
-		ret = rdmamsg__group_send_frame(g, to, &f);
+		with.note = *index + 1 == count ? to->note :
+			    (struct carrier_note){ 0 };
+		with.signaled = to->signaled || with.note.group;
+		ret = rdmamsg__group_send_frame(g, &with, &f);
 		if (ret)
 			return ret;
 		was_sent(g, flags);
@@ -223,10 +243,12 @@ uint32_t rdmamsg__group_sent(const struct rdmamsg_group *g)
 	return g->pending ? g->pending->number : g->number;
 }
 
-static int send_new(struct rdmamsg_group *g, uint32_t number,
+static int send_new(struct rdmamsg_group *g, uint32_t number, uint64_t n,
 		    const uint8_t *data, uint32_t len, uint32_t *index)
 {
-	return rdmamsg__group_send(g, &g->to, number, data, len, 0, index,
+	const struct carrier_to to = destination(g, n);
+
+	return rdmamsg__group_send(g, &to, number, data, len, 0, index,
 				   UINT32_MAX);
 }
 
@@ -265,7 +287,8 @@ static int publish_frames(struct rdmamsg_group *g, const uint8_t *data,
 			return ret;
 		data = k->data;
 	}
-	ret = send_new(g, g->number, data, len, &index);
+	ret = send_new(g, g->number, g->st.sent_messages + 1, data, len,
+		       &index);
 	if (ret == -EAGAIN)
 		ret = wait_for_room(g, data, len, index);
 	/* fragments may have been sent, so do not use the number again */
@@ -314,7 +337,8 @@ static bool pump(struct rdmamsg_group *g)
 
 	if (!p)
 		return true;
-	ret = send_new(g, p->number, p->data, p->len, &p->index);
+	ret = send_new(g, p->number, g->st.sent_messages, p->data, p->len,
+		       &p->index);
 	if (ret == -EAGAIN)
 		return false;
 	if (ret)

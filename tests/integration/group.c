@@ -22,6 +22,7 @@ struct member {
 	size_t bytes;
 	uint64_t sender;
 	bool leave;			/* leave with the next message */
+	uint64_t sent;			/* the last one of on_sent */
 	/* of the last message in raw mode */
 	int has_imm;
 	uint32_t imm;
@@ -75,6 +76,19 @@ static void on_writable(struct rdmamsg_group *group)
 	m->writable++;
 }
 
+static void on_sent(struct rdmamsg_group *group, uint64_t n)
+{
+	struct member *m = rdmamsg_group_user(group);
+
+	if (n != m->sent + 1)
+		note("message %llu is sent after %llu", (unsigned long long)n,
+		     (unsigned long long)m->sent);
+	if (m->closed)
+		note("message %llu is sent after on_closed",
+		     (unsigned long long)n);
+	m->sent = n;
+}
+
 static void on_closed(struct rdmamsg_group *group,
 		      const struct rdmamsg_reason *why)
 {
@@ -92,7 +106,7 @@ static struct member member(uint32_t flags)
 			.size = sizeof(struct rdmamsg_group_handlers),
 			.on_joined = on_joined, .on_message = on_message,
 			.on_gap = on_gap, .on_writable = on_writable,
-			.on_closed = on_closed,
+			.on_closed = on_closed, .on_sent = on_sent,
 		},
 		.opts = {
 			.size = sizeof(struct rdmamsg_group_options),
@@ -435,6 +449,34 @@ static void publisher__that_leaves_at_once_HAS_SENT_ALL(void **state)
 	}
 }
 
+/* One by one, and many in the queue, of one datagram and of several. */
+static void sent__each_message_IS_TOLD_IN_ORDER(void **state)
+{
+	static const uint32_t flags[] = {
+		0, RDMAMSG_GROUP_REPAIR, RDMAMSG_GROUP_RAW,
+	};
+
+	for (size_t k = 0; k < ARRAY_SIZE(flags); k++) {
+		struct member m = member(flags[k] | RDMAMSG_GROUP_PUBLISH);
+		bool raw = flags[k] & RDMAMSG_GROUP_RAW;
+		uint32_t n = 0;
+
+		join_all(&m, 1, GROUP);
+		for (; n < 4; n++) {
+			assert_int_equal(m.sent, n);
+			publish(&m, raw ? 0 : n, 64);
+			WAIT_FOR(m.sent == n + 1);
+		}
+		for (; n < MANY; n++)
+			publish(&m, raw ? 0 : n, raw ? 64 : n * 400);
+		WAIT_FOR(m.sent == MANY);
+		/* told before on_closed */
+		publish(&m, raw ? 0 : n, raw ? 64 : 20000);
+		leave_all(&m, 1);
+		assert_int_equal(m.sent, MANY + 1);
+	}
+}
+
 static void address__of_no_group_EINVAL(void **state)
 {
 	struct rdmamsg *ctx = test_open(NULL);
@@ -475,6 +517,7 @@ int main(int argc, char **argv)
 		TEST(families__of_a_context_EACH_ARRIVE),
 		TEST(counters__of_both_sides_AGREE),
 		TEST(publisher__that_leaves_at_once_HAS_SENT_ALL),
+		TEST(sent__each_message_IS_TOLD_IN_ORDER),
 		TEST(address__of_no_group_EINVAL),
 	};
 
