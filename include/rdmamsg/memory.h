@@ -22,6 +22,7 @@ struct rdmamsg_srq_options {
 	struct rdmamsg_pool *recv_pool;	/* buffers; NULL: the library's own */
 	/* of the receives' completion queue, as of endpoints */
 	uint32_t comp_vector;
+	uint32_t sge;			/* entries of a receive; 1, 1..255 */
 };
 
 /*

@@ -60,7 +60,8 @@ int rdmamsg__srq_options_set(struct rdmamsg_srq_options *o,
 		ret = check_range("comp_vector", o->comp_vector, 0, 1u << 16);
 	if (!o->comp_vector)
 		o->comp_vector = VECTOR_ANY;
-	return ret;
+	o->sge = o->sge ? o->sge : 1;
+	return ret ? ret : check_range("sge", o->sge, 1, 255);
 }
 
 static uint32_t buf_size(const struct rdmamsg_srq_options *o)
@@ -143,7 +144,7 @@ static int create(struct srq *q)
 	struct rdmamsg_device *d = q->dev->device;
 	struct ibv_srq_init_attr attr = {
 		.srq_context = q,
-		.attr = { .max_wr = o->depth, .max_sge = 1 },
+		.attr = { .max_wr = o->depth, .max_sge = o->sge },
 	};
 	int ret;
 
@@ -156,6 +157,11 @@ static int create(struct srq *q)
 				     "queue: device %s allows %d (its "
 				     "max_srq_wr)", o->depth, d->name,
 				     d->attr.max_srq_wr);
+	if (o->sge > (uint32_t)max(d->attr.max_srq_sge, 1))
+		return rdmamsg__fail(-EINVAL, "sge %u of a shared receive "
+				     "queue: device %s allows %d (its "
+				     "max_srq_sge)", o->sge, d->name,
+				     d->attr.max_srq_sge);
 	ret = rdmamsg__v_create_srq(d->v, q->dev->pd, &attr, &q->ibv);
 	return ret ? rdmamsg__fail_verbs(ret, "shared receive queue") : 0;
 }

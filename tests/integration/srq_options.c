@@ -23,6 +23,7 @@ static void options__out_of_range_EINVAL(void **state)
 		{ { .floor = 5000 }, "floor" },
 		{ { .overcommit = 99 }, "overcommit" },
 		{ { .depth = 100, .limit = 101 }, "limit" },
+		{ { .sge = 256 }, "sge" },
 	};
 	struct rdmamsg *ctx = test_open(NULL);
 
@@ -75,6 +76,29 @@ static void options__beyond_the_device_EINVAL(void **state)
 	snprintf(want, sizeof(want), "depth %u of a shared receive queue",
 		 o.depth);
 	assert_non_null(strstr(client.last_text, want));
+	rdmamsg_srq_destroy(ep.srq);
+	many_finish();
+}
+
+static void sge__within_the_device_WORKS(void **state)
+{
+	struct rdmamsg_srq_options o = { .size = sizeof(o), .sge = 2 };
+	struct rdmamsg_ep_options ep = many_ep_options();
+
+	many_start(&o);
+	many_connect(1);
+	many_send(&client.conns[0], 100, 64);
+	WAIT_FOR(server.received == 100);
+	many_finish();
+	if (!test_on_soft())
+		return;
+	o.sge = 255;
+	many_start(NULL);
+	assert_int_equal(rdmamsg_srq_create(client.ctx, &o, &ep.srq), 0);
+	many_dial(&ep);
+	WAIT_FOR(client.closed == 1);
+	assert_int_equal(client.last_error, -EINVAL);
+	assert_non_null(strstr(client.last_text, "sge 255"));
 	rdmamsg_srq_destroy(ep.srq);
 	many_finish();
 }
@@ -300,6 +324,7 @@ int main(int argc, char **argv)
 		TEST(options__out_of_range_EINVAL),
 		TEST(options__of_another_context_EINVAL),
 		TEST(options__beyond_the_device_EINVAL),
+		TEST(sge__within_the_device_WORKS),
 		TEST(pool__of_the_program_IS_USED),
 		TEST(pool__at_its_cap_NEXT_IS_REFUSED),
 		TEST(pool__too_little_for_one_NEXT_IS_ACCEPTED),

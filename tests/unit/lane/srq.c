@@ -16,6 +16,7 @@
 
 #define LIMIT	60
 #define KEPT	40
+#define SGE	3
 #define TURNS	200
 
 static struct verbs_api eager;		/* the soft HCA, reporting at once */
@@ -99,7 +100,7 @@ static void open_server(uint32_t limit, uint32_t overcommit)
 	};
 	struct rdmamsg_srq_options so = {
 		.size = sizeof(so), .depth = 128, .limit = limit,
-		.overcommit = overcommit,
+		.overcommit = overcommit, .sge = SGE,
 	};
 
 	assert_int_equal(rdmamsg_open(&server.ctx, &o), 0);
@@ -224,6 +225,16 @@ static void limit__reported_and_memory_lacks_NO_STORM(void **state)
 	assert_int_equal(arms, before);
 	for (int i = 0; i < KEPT; i++)
 		rdmamsg_msg_free(kept[i]);
+}
+
+static void sge__of_the_options_IS_THE_DEVICES_QUEUES(void **state)
+{
+	struct ibv_srq_attr attr;
+
+	assert_int_equal(rdmamsg__verbs_soft.query_srq(part()->ibv, &attr), 0);
+	assert_int_equal(attr.max_sge, SGE);
+	send_some(3);
+	WAIT_FOR(server.messages == 3);
 }
 
 static uint64_t ran_empty(void)
@@ -392,6 +403,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(limit__armed_when_it_is_reached_NOT_BEFORE),
 		TEST(limit__memory_lacks_NOT_ARMED_AGAIN),
+		TEST(sge__of_the_options_IS_THE_DEVICES_QUEUES),
 		TEST(limit__reported_and_memory_lacks_NO_STORM),
 		cmocka_unit_test_setup_teardown(
 			limit__0_and_overcommitted_PROGRAM_NOT_TOLD,
