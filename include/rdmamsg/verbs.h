@@ -54,6 +54,10 @@ enum rdmamsg_qp_flags {
 	RDMAMSG_QP_TWO_CQS = 1u << 1,		/* separate for receives */
 	/* receives: on_completion for errors and solicited messages only */
 	RDMAMSG_QP_SOLICITED = 1u << 2,
+	/* completion queues that nobody polls do not fail when they are full */
+	RDMAMSG_QP_IGNORE_OVERRUN = 1u << 3,
+	/* requests of other queue pairs can wait for the completion queues */
+	RDMAMSG_QP_CROSS_CHANNEL = 1u << 4,
 };
 
 struct rdmamsg_qp_options {
@@ -176,6 +180,9 @@ struct rdmamsg_qp_attr {
 	uint32_t send_cq_entries;
 	uint32_t recv_cq_entries;
 	uint32_t comp_vector;
+	/* by which requests wait for them; 0 without CROSS_CHANNEL */
+	uint32_t send_cq_number;
+	uint32_t recv_cq_number;
 };
 
 int rdmamsg_qp_query(const struct rdmamsg_qp *qp, struct rdmamsg_qp_attr *info);

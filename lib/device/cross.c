@@ -46,6 +46,12 @@ struct calc {
 _Static_assert(sizeof(struct wait) == 2 * UNIT, "without gaps");
 _Static_assert(sizeof(struct calc) == 4 * UNIT, "without gaps");
 
+static bool has_mlx5(const struct rdmamsg_device *d)
+{
+	return d->v->mlx5_is_supported && d->v->mlx5_init_obj &&
+	       d->v->mlx5_is_supported(d->verbs->device);
+}
+
 /* ---- the queue pair ---------------------------------------------------- */
 
 static int create(const struct rdmamsg_device *d, const struct cross_attr *a,
@@ -74,8 +80,7 @@ int rdmamsg__cross_open(const struct rdmamsg_device *d,
 	struct cross c = { .qp = NULL };
 	int err;
 
-	if (!d->v->mlx5_is_supported || !d->v->mlx5_init_obj ||
-	    !d->v->mlx5_is_supported(d->verbs->device))
+	if (!has_mlx5(d))
 		return no_mlx5(d);
 	err = create(d, attr, &c.qp);
 	if (err)
@@ -97,7 +102,11 @@ int rdmamsg__cross_number(const struct rdmamsg_device *d, struct ibv_cq *cq,
 {
 	struct mlx5dv_cq out = { .cqn = 0 };
 	struct mlx5dv_obj obj = { .cq = { .in = cq, .out = &out } };
-	int err = rdmamsg__verbs_ret(d->v->mlx5_init_obj(&obj, MLX5DV_OBJ_CQ));
+	int err;
+
+	if (!has_mlx5(d))
+		return no_mlx5(d);
+	err = rdmamsg__verbs_ret(d->v->mlx5_init_obj(&obj, MLX5DV_OBJ_CQ));
 
 	if (err)
 		return rdmamsg__fail(err, "the number of a completion queue: "

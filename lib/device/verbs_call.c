@@ -171,6 +171,18 @@ int rdmamsg__v_create_cq(const struct verbs_api *v, struct ibv_context *verbs,
 				      (int)vector));
 }
 
+int rdmamsg__v_create_cq_ex(struct ibv_context *verbs,
+			    struct ibv_cq_init_attr_ex *attr,
+			    struct ibv_cq **ret)
+{
+	struct ibv_cq_ex *ex;
+	int err = MAKE(&ex, ibv_create_cq_ex(verbs, attr));
+
+	if (!err)
+		*ret = ibv_cq_ex_to_cq(ex);
+	return err;
+}
+
 int rdmamsg__v_resize_cq(const struct verbs_api *v, struct ibv_cq *cq,
 			 uint32_t entries)
 {

@@ -73,6 +73,10 @@ int rdmamsg__v_create_cq(const struct verbs_api *v, struct ibv_context *verbs,
 			 uint32_t entries, void *cq_context,
 			 struct ibv_comp_channel *channel, uint32_t vector,
 			 struct ibv_cq **ret);
+/* -EOPNOTSUPP: the device lacks the extended call. */
+int rdmamsg__v_create_cq_ex(struct ibv_context *verbs,
+			    struct ibv_cq_init_attr_ex *attr,
+			    struct ibv_cq **ret);
 int rdmamsg__v_resize_cq(const struct verbs_api *v, struct ibv_cq *cq,
 			 uint32_t entries);
 int rdmamsg__v_destroy_cq(const struct verbs_api *v, struct ibv_cq *cq);

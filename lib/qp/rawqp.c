@@ -487,5 +487,7 @@ int rdmamsg_qp_query(const struct rdmamsg_qp *q, struct rdmamsg_qp_attr *info)
 	i.send_cq_entries = (uint32_t)q->send_cq->cqe;
 	i.recv_cq_entries = (uint32_t)q->recv_cq->cqe;
 	i.comp_vector = q->opts.comp_vector;
+	i.send_cq_number = q->send_cq_number;
+	i.recv_cq_number = q->recv_cq_number;
 	return rdmamsg__give(info, &i, sizeof(i));
 }

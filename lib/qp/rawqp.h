@@ -26,6 +26,7 @@ struct rdmamsg_qp {
 	struct ibv_qp *ibv;
 	struct ibv_qp_ex *ex;
 	struct ibv_cq *send_cq, *recv_cq;	/* equal, unless TWO_CQS */
+	uint32_t send_cq_number, recv_cq_number;	/* CROSS_CHANNEL */
 	struct ibv_comp_channel *channel;	/* NULL: the program polls */
 	struct watch watch;
 	struct ibv_xrcd *xrcd;		/* NULL: not ours */

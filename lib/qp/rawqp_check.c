@@ -40,7 +40,9 @@ static const struct range ranges[] = {
 int rdmamsg__rawqp_ranges(struct rdmamsg_qp_options *o)
 {
 	const uint32_t known = RDMAMSG_QP_SIGNAL_ALL | RDMAMSG_QP_TWO_CQS |
-			       RDMAMSG_QP_SOLICITED;
+			       RDMAMSG_QP_SOLICITED |
+			       RDMAMSG_QP_IGNORE_OVERRUN |
+			       RDMAMSG_QP_CROSS_CHANNEL;
 	const uint32_t access = IBV_ACCESS_LOCAL_WRITE |
 				IBV_ACCESS_REMOTE_WRITE |
 				IBV_ACCESS_REMOTE_READ |

@@ -4,6 +4,7 @@
 #include "base/list.h"
 #include "base/util.h"
 #include "device/cq.h"
+#include "device/cross.h"
 #include "device/device.h"
 #include "device/pd.h"
 #include "device/verbs_call.h"
@@ -19,6 +20,26 @@
 #include <infiniband/verbs.h>
 #include <rdmamsg/verbs.h>
 
+/* Makes a queue that keeps what it has when it is full. */
+static int make_unwatched(struct rdmamsg_qp *q, uint32_t entries,
+			  struct ibv_cq **ret)
+{
+	const struct rdmamsg_device *d = q->dev->device;
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = entries, .cq_context = q->user, .channel = q->channel,
+		.comp_vector = q->opts.comp_vector,
+		.wc_flags = IBV_WC_STANDARD_FLAGS,
+		.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+		.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN,
+	};
+	int err = rdmamsg__v_create_cq_ex(d->verbs, &attr, ret);
+
+	return err == -EOPNOTSUPP || err == -EINVAL || err == -ENOSYS ?
+	       rdmamsg__fail(-EOPNOTSUPP, "RDMAMSG_QP_IGNORE_OVERRUN: device "
+			     "%s cannot make such a completion queue", d->name) :
+	       err ? rdmamsg__fail_verbs(err, "completion queue") : 0;
+}
+
 static int make_cq(struct rdmamsg_qp *q, uint64_t entries, struct ibv_cq **ret)
 {
 	const struct rdmamsg_device *d = q->dev->device;
@@ -30,6 +51,9 @@ static int make_cq(struct rdmamsg_qp *q, uint64_t entries, struct ibv_cq **ret)
 				     "all queues: device %s allows %d (its "
 				     "max_cqe)", (unsigned long long)entries,
 				     d->name, d->attr.max_cqe);
+	if (q->opts.flags & RDMAMSG_QP_IGNORE_OVERRUN)
+		return make_unwatched(q, (uint32_t)max(entries, (uint64_t)1),
+				      ret);
 	err = rdmamsg__v_create_cq(q->v, d->verbs,
 				   (uint32_t)max(entries, (uint64_t)1),
 				   q->user, q->channel, q->opts.comp_vector,
@@ -77,6 +101,18 @@ static int count_receives(const struct rdmamsg_qp *q, uint64_t *ret)
 	return 0;
 }
 
+static int number_cqs(struct rdmamsg_qp *q)
+{
+	const struct rdmamsg_device *d = q->dev->device;
+	int ret = rdmamsg__cross_number(d, q->send_cq, &q->send_cq_number);
+
+	if (!ret)
+		ret = rdmamsg__cross_number(d, q->recv_cq, &q->recv_cq_number);
+	return ret ? rdmamsg__fail(ret, "RDMAMSG_QP_CROSS_CHANNEL: no request "
+				   "can wait for a completion queue of device "
+				   "%s", d->name) : 0;
+}
+
 static int make_cqs(struct rdmamsg_qp *q)
 {
 	bool two = q->opts.flags & RDMAMSG_QP_TWO_CQS;
@@ -92,6 +128,8 @@ static int make_cqs(struct rdmamsg_qp *q)
 		return ret;
 	q->recv_cq = q->send_cq;
 	ret = two ? make_cq(q, recv, &q->recv_cq) : 0;
+	if (!ret && q->opts.flags & RDMAMSG_QP_CROSS_CHANNEL)
+		ret = number_cqs(q);
 	return ret ? ret : arm(q);
 }
 

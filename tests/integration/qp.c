@@ -4,6 +4,7 @@
  * its own type, and the device grants each option or refuses it with the right
  * error.
  */
+#include "abilities.h"
 #include "common.h"
 
 #include <rdmamsg/oob.h>
@@ -510,6 +511,51 @@ static void told__solicited_only_NOT_THE_OTHERS(void **state)
 	test_close(ctx);
 }
 
+/* The receiving side polls nothing while its queue fills many times over. */
+static void overrun__ignored_GOES_ON(void **state)
+{
+	struct rdmamsg *ctx = test_open(NULL);
+	struct rdmamsg_qp_options o = options(IBV_QPT_RC);
+	struct rdmamsg_qp *a, *b;
+
+	o.flags = RDMAMSG_QP_TWO_CQS | RDMAMSG_QP_IGNORE_OVERRUN;
+	if (!test_on_soft()) {
+		assert_error(rdmamsg_qp_create(ctx, &o, &a), -EOPNOTSUPP,
+			     "RDMAMSG_QP_IGNORE_OVERRUN");
+		test_close(ctx);
+		return;
+	}
+	a = make(ctx, &o);
+	b = make(ctx, &o);
+	introduce(a, b);
+	for (uint32_t i = 0; i < 4 * info(b).recv_cq_entries; i++) {
+		post_receive(b);
+		send_imm(a);
+		assert_int_equal(completion(rdmamsg_qp_send_cq(a)).status,
+				 IBV_WC_SUCCESS);
+	}
+	test_close(ctx);
+}
+
+static void cross__numbers_WHERE_REQUESTS_CAN_WAIT(void **state)
+{
+	struct rdmamsg *ctx = test_open(NULL);
+	struct rdmamsg_qp_options o = options(IBV_QPT_RC);
+	struct rdmamsg_qp *a;
+
+	a = make(ctx, &o);
+	assert_int_equal(info(a).send_cq_number, 0);
+	o.flags = RDMAMSG_QP_TWO_CQS | RDMAMSG_QP_CROSS_CHANNEL;
+	if (test_has(RDMAMSG_CAP_CHAINS, RDMAMSG_CAP_NATIVE)) {
+		a = make(ctx, &o);
+		assert_true(info(a).recv_cq_number != info(a).send_cq_number);
+	} else {
+		assert_error(rdmamsg_qp_create(ctx, &o, &a), -EOPNOTSUPP,
+			     "RDMAMSG_QP_CROSS_CHANNEL");
+	}
+	test_close(ctx);
+}
+
 static void xrc__where_there_is_one_CONNECTS(void **state)
 {
 	struct rdmamsg *ctx = test_open(NULL);
@@ -627,6 +673,8 @@ int main(int argc, char **argv)
 		TEST(told__in_each_mode_ALL_OF_THEM),
 		TEST(told__frees_itself_LEAVES_NOTHING),
 		TEST(told__solicited_only_NOT_THE_OTHERS),
+		TEST(overrun__ignored_GOES_ON),
+		TEST(cross__numbers_WHERE_REQUESTS_CAN_WAIT),
 		TEST(xrc__where_there_is_one_CONNECTS),
 		TEST(options__each_GRANTED_OR_REFUSED),
 		TEST(free__many_times_LEAVES_NOTHING),
