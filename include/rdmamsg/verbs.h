@@ -158,6 +158,63 @@ int rdmamsg_qp_connect(struct rdmamsg_qp *qp, const void *record, size_t len);
  */
 struct ibv_ah *rdmamsg_qp_ah(const struct rdmamsg_qp *qp, uint32_t *ret_qpn);
 
+/*
+ * XRC: a message of an XRC_SEND queue pair names the shared receive queue that
+ * takes it, and arrives through any XRC_RECV queue pair of the queue's domain.
+ * So one connection serves all queues of a domain.
+ */
+struct rdmamsg_xrcd;
+struct rdmamsg_xrc_srq;
+
+struct rdmamsg_xrcd_options {
+	size_t size;
+	void *user;
+	const char *device;		/* as for rdmamsg_oob_offer() */
+	struct rdmamsg_pd *pd;		/* of the queues; NULL: the device's */
+	/* processes that open one file share its domain; NULL: a new domain */
+	const char *file;
+};
+
+struct rdmamsg_xrc_srq_options {
+	size_t size;
+	void *user;			/* and srq_context, cq_context */
+	uint32_t max_recv;		/* receive requests; 128 */
+	uint32_t max_recv_sge;		/* scatter entries of a request; 1 */
+	uint32_t comp_vector;	/* of the completion queue, as of endpoints */
+};
+
+/*
+ * Opens an XRC domain. -EOPNOTSUPP: the device has no XRC; -EINVAL; -ENODEV,
+ * -ENXIO, -ENOMEM; of the file: the errors of open(2).
+ */
+int rdmamsg_xrcd_open(struct rdmamsg *ctx,
+		      const struct rdmamsg_xrcd_options *opts,
+		      struct rdmamsg_xrcd **ret);
+/*
+ * Closes the domain. -EBUSY: the domain has queue pairs or shared receive
+ * queues. xrcd may be NULL. rdmamsg_close() closes domains that are left.
+ */
+int rdmamsg_xrcd_close(struct rdmamsg_xrcd *xrcd);
+void *rdmamsg_xrcd_user(const struct rdmamsg_xrcd *xrcd);
+/* For xrcd of rdmamsg_qp_options. */
+struct ibv_xrcd *rdmamsg_xrcd_ibv(const struct rdmamsg_xrcd *xrcd);
+
+/*
+ * Creates a shared receive queue in the domain, with a completion queue of its
+ * own. The program posts with ibv_post_srq_recv() and polls that completion
+ * queue. -EINVAL: a value is beyond the device's limit; -ENOMEM.
+ */
+int rdmamsg_xrc_srq_create(struct rdmamsg_xrcd *xrcd,
+			   const struct rdmamsg_xrc_srq_options *opts,
+			   struct rdmamsg_xrc_srq **ret);
+/* Outstanding receives do not complete. srq may be NULL. */
+int rdmamsg_xrc_srq_destroy(struct rdmamsg_xrc_srq *srq);
+void *rdmamsg_xrc_srq_user(const struct rdmamsg_xrc_srq *srq);
+struct ibv_srq *rdmamsg_xrc_srq_ibv(const struct rdmamsg_xrc_srq *srq);
+struct ibv_cq *rdmamsg_xrc_srq_cq(const struct rdmamsg_xrc_srq *srq);
+/* The number for qp_type.xrc.remote_srqn of a send request. */
+uint32_t rdmamsg_xrc_srq_number(const struct rdmamsg_xrc_srq *srq);
+
 /* Granted values. */
 struct rdmamsg_qp_attr {
 	size_t size;

@@ -42,6 +42,7 @@ struct rdmamsg {
 	struct sessions *sessions;	/* session/, cm/ */
 	struct list qps;		/* qp/ */
 	struct list timers;		/* loop/: struct rdmamsg_timer */
+	struct list xrcds;		/* qp/ */
 	struct groups *groups;		/* group/ */
 	struct chains *chains;		/* chain/ */
 	struct dcs *dcs;		/* dc/ */

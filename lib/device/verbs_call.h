@@ -144,6 +144,10 @@ int rdmamsg__v_dealloc_mw(struct ibv_mw *mw);
 int rdmamsg__v_open_xrcd(struct ibv_context *verbs,
 			 struct ibv_xrcd_init_attr *attr,
 			 struct ibv_xrcd **ret);
+int rdmamsg__v_create_srq_ex(struct ibv_context *verbs,
+			     struct ibv_srq_init_attr_ex *attr,
+			     struct ibv_srq **ret);
+int rdmamsg__v_get_srq_num(struct ibv_srq *srq, uint32_t *ret);
 int rdmamsg__v_close_xrcd(struct ibv_xrcd *xrcd);
 int rdmamsg__v_create_wq(struct ibv_context *verbs,
 			 struct ibv_wq_init_attr *attr, struct ibv_wq **ret);

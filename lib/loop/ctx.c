@@ -29,6 +29,7 @@
 #include "memory/region.h"
 #include "memory/stretch.h"
 #include "qp/rawqp.h"
+#include "qp/xrc.h"
 #include "cm/connect.h"
 #include "cm/rdma/cm.h"
 #include "session/ep.h"
@@ -162,6 +163,7 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	list_init(&ctx->sessions->held);
 	list_init(&ctx->qps);
 	list_init(&ctx->timers);
+	list_init(&ctx->xrcds);
 	list_init(&ctx->groups->carriers);
 	list_init(&ctx->groups->dead);
 	list_init(&ctx->groups->homeless);
@@ -304,6 +306,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 	rdmamsg__chains_close(ctx);
 	rdmamsg__dcs_close(ctx);
 	rdmamsg__rawqps_free(ctx);
+	rdmamsg__xrcds_free(ctx);
 	list_for_each_safe(n, t, &ctx->devices->devs)
 		rdmamsg__dev_close(list_entry(n, struct dev, node));
 	rdmamsg__lents_free(ctx);

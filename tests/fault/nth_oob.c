@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Scenarios without the CM: endpoints, and the program's own queue pairs. */
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stddef.h>
@@ -39,8 +40,35 @@ static void do_qp(void)
 		told(rdmamsg_qp_destroy(qp[i]));
 }
 
+/* A domain with a shared receive queue, and the queue pair that feeds it. */
+static void do_xrc(void)
+{
+	struct rdmamsg_qp_options o = {
+		.size = sizeof(o), .type = IBV_QPT_XRC_RECV,
+	};
+	struct rdmamsg_xrc_srq *srq = NULL;
+	struct rdmamsg_xrcd *x = NULL;
+	struct rdmamsg_qp *qp = NULL;
+
+	int ret = rdmamsg_xrcd_open(ctxs[CLIENT], NULL, &x);
+
+	/* Soft-RoCE has no XRC */
+	if (ret == -EOPNOTSUPP || told(ret))
+		return;
+	if (told(rdmamsg_xrc_srq_create(x, NULL, &srq)))
+		srq = NULL;
+	o.xrcd = rdmamsg_xrcd_ibv(x);
+	if (told(rdmamsg_qp_create(ctxs[CLIENT], &o, &qp)))
+		qp = NULL;
+	/* if one of these fails, rdmamsg_close() does the rest */
+	told(rdmamsg_qp_destroy(qp));
+	told(rdmamsg_xrc_srq_destroy(srq));
+	told(rdmamsg_xrcd_close(x));
+}
+
 const struct scenario oob_scenarios[] = {
 	{ "qp", OPEN, do_qp },
+	{ "xrc", OPEN, do_xrc },
 	{ "oob-listen", OPEN, do_listen, .oob = true },
 	{ "oob", LISTENING, do_connect, .oob = true },
 	{ "oob-move", LISTENING, do_connect, .oob = true, .moving = true,
