@@ -22,8 +22,9 @@
 static struct {
 	bool server;
 	const char *addr, *port;
-	unsigned long messages, bytes, pause_ms, migrate_after, alternate;
-} o = { false, NULL, "51216", 100, 1000000, 500, 0, 0 };
+	unsigned long messages, bytes, pause_ms, migrate_after, alternate,
+		      lid;
+} o = { false, NULL, "51216", 100, 1000000, 500, 0, 0, 0 };
 
 static struct rdmamsg *ctx;
 static struct rdmamsg_ep *ep;
@@ -165,7 +166,7 @@ static bool run(void)
 {
 	const struct rdmamsg_failover failover = {
 		.size = sizeof(failover), .rungs = RDMAMSG_RUNG_PATH,
-		.port = (uint32_t)o.alternate,
+		.port = (uint32_t)o.alternate, .lid = (uint32_t)o.lid,
 	};
 	const struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,
@@ -207,6 +208,7 @@ static const char usage[] =
 "  -c MESSAGES   how many each side sends (100); the same at both\n"
 "  -l BYTES      length of a message (1000000); the same at both\n"
 "  -r PORT       port of the device for the alternate path (any active port)\n"
+"  -d LID        where the alternate path leads; needs -r (the peer's port)\n"
 "  -m MESSAGES   client: migrate after that many (never)\n"
 "  -w MS         pause before a message (500)\n"
 "  -h, --help    print this and exit\n";
@@ -218,6 +220,8 @@ static void check_options(int argc, char **argv)
 	else if (optind != argc)
 		fprintf(stderr, "apm: '%s': no operand is expected; "
 			"see --help\n", argv[optind]);
+	else if (o.lid && !o.alternate)
+		fprintf(stderr, "apm: -d needs -r PORT; see --help\n");
 	else if (o.migrate_after > o.messages)
 		fprintf(stderr, "apm: -m %lu: there are only %lu messages; "
 			"see --help\n", o.migrate_after, o.messages);
@@ -235,7 +239,7 @@ static void options(int argc, char **argv)
 	};
 	int c;
 
-	while ((c = getopt_long(argc, argv, "sa:p:c:l:r:m:w:h", longs,
+	while ((c = getopt_long(argc, argv, "sa:p:c:l:r:d:m:w:h", longs,
 				NULL)) != -1) {
 		switch (c) {
 		case 's': o.server = true; break;
@@ -244,6 +248,7 @@ static void options(int argc, char **argv)
 		case 'c': o.messages = number(optarg, 1, 1u << 30, c); break;
 		case 'l': o.bytes = number(optarg, 1, 1u << 26, c); break;
 		case 'r': o.alternate = number(optarg, 1, 254, c); break;
+		case 'd': o.lid = number(optarg, 1, 0xbfff, c); break;
 		case 'm':
 			o.migrate_after = number(optarg, 1, 1u << 30, c);
 			break;

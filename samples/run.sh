@@ -335,6 +335,8 @@ sample_usage()
 	complains 2 'only 5 messages' "$bin/apm" -a "$addr" -c 5 -m 6
 	complains 2 'the client migrates' "$bin/apm" -a "$addr" -s -m 1
 	complains 2 '1 to 254; see' "$bin/apm" -a "$addr" -r 0
+	complains 2 '1 to 49151; see' "$bin/apm" -a "$addr" -r 2 -d 49152
+	complains 2 '-d needs -r' "$bin/apm" -a "$addr" -d 5
 	complains 2 "'300'.*1 to 255; see" "$bin/rc-pingpong" -i 300
 }
 
@@ -394,6 +396,9 @@ apm_sample()
 	export RDMAMSG_SOFT_LINK
 	apm_migrates
 	apm_migrates -r 2
+	# the LID of the port that the server would name itself
+	lid=$("$info" -v -d soft0 -p 2 | sed -n "s/^ *port_lid: //p")
+	apm_migrates -r 2 -d "$lid"
 	apm_port_down
 }
 

@@ -58,6 +58,8 @@ struct rdmamsg_failover {
 	 */
 	const char *announce;
 	uint32_t flags;		/* enum rdmamsg_failover_flag */
+	/* where the first alternate path leads; LID of the peer's other port */
+	uint32_t lid;
 };
 
 /*
@@ -155,6 +157,24 @@ struct rdmamsg_migrate_options {
  */
 int rdmamsg_ep_migrate(struct rdmamsg_ep *ep,
 		       const struct rdmamsg_migrate_options *opts);
+
+struct rdmamsg_alternate {
+	size_t size;
+	uint32_t port;		/* of this device; any active */
+	uint32_t lid;		/* where it leads; LID of the peer's port */
+};
+
+/*
+ * Loads or replaces the alternate path of an open endpoint, at both sides.
+ * on_path tells LOST if a path was armed, and ARMED when the new one is. The
+ * port stays the wanted one, and the LID holds until the next migration.
+ *
+ * -EINVAL: no such port, the port in use, or no LID of one port; -ENETDOWN: the
+ * port is not active; -EOPNOTSUPP: the endpoint has no alternate paths, the
+ * text says why. -ENOTCONN, -ESHUTDOWN.
+ */
+int rdmamsg_ep_set_alternate(struct rdmamsg_ep *ep,
+			     const struct rdmamsg_alternate *alt);
 
 #ifdef __cplusplus
 }

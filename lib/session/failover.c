@@ -54,6 +54,7 @@ static const struct range ranges[] = {
 	RANGE(timeout_ms, 10000, 0, 1, 86400000),
 	RANGE(keep_bytes, 1u << 20, 0, 64u << 10, 1u << 30),
 	RANGE(flags, 0, 0, 0, RDMAMSG_FAILOVER_GIVEN_ONLY),
+	RANGE(lid, 0, 0, 0, PROTO_LID_MAX),
 };
 
 static void wake(struct rdmamsg_ep *ep)
@@ -170,6 +171,7 @@ static void moved(struct rdmamsg_ep *ep)
 	ep->lane.port = f->loaded.port;
 	memcpy(ep->lane.gid.raw, f->loaded.gid, sizeof(ep->lane.gid.raw));
 	f->loaded.offer = 0;
+	f->opts.lid = 0;
 	f->own.migrations++;
 	f->own.port = 0;
 	f->own.lid = 0;
@@ -241,9 +243,12 @@ static void read_again(struct failover *f)
 static void load(struct rdmamsg_ep *ep)
 {
 	struct failover *f = ep->failover;
+	struct proto_path peer = f->peer;
 
+	if (f->opts.lid)
+		peer.lid = (uint16_t)f->opts.lid;
 	if (rdmamsg__try(rdmamsg__migrate_load(&ep->lane, &f->route, &f->own,
-					       &f->peer))) {
+					       &peer))) {
 		give_up(ep, rdmamsg__text());
 		return;
 	}
@@ -555,6 +560,17 @@ void rdmamsg__failover_start(struct rdmamsg_ep *ep)
 
 /* ---- events ----------------------------------------------------------- */
 
+void rdmamsg__failover_set(struct rdmamsg_ep *ep, uint32_t port, uint32_t lid)
+{
+	struct failover *f = ep->failover;
+
+	f->opts.port = port;
+	f->opts.lid = lid;
+	/* a new offer, so that both sides load again */
+	f->look = f->renew = true;
+	wake(ep);
+}
+
 void rdmamsg__failover_migrating(struct rdmamsg_ep *ep)
 {
 	rdmamsg__record(ep->recorder, EVENT_MOVE, MOVE_MIGRATES,
@@ -593,7 +609,7 @@ void rdmamsg__failover_moved(struct rdmamsg_ep *ep, struct rdmamsg_ep *carrier)
 	memcpy(to->lack, from->lack, sizeof(to->lack));
 	from->possible = false;
 	/* the port that the program wanted was one beside the first */
-	to->opts.port = to->former = 0;
+	to->opts.port = to->opts.lid = to->former = 0;
 	to->broken = to->renew = false;
 	/* a port may have changed since the carrier has told of it */
 	to->look = true;

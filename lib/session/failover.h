@@ -81,6 +81,8 @@ bool rdmamsg__failover_unsaid(const struct rdmamsg_ep *ep);
 /* Encodes a PATH message, which the caller sends. */
 void rdmamsg__failover_say(struct rdmamsg_ep *ep,
 			   uint8_t out[static PROTO_PATH_LEN]);
+/* The program wants another alternate path. port and lid: 0: any. */
+void rdmamsg__failover_set(struct rdmamsg_ep *ep, uint32_t port, uint32_t lid);
 /* The device of this side migrates: rdmamsg_ep_migrate() was called. */
 void rdmamsg__failover_migrating(struct rdmamsg_ep *ep);
 /* The endpoint has lost its lane. */

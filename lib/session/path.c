@@ -7,6 +7,7 @@
 #include "session/move.h"
 #include "session/resume.h"
 #include "session/send.h"
+#include "wire/path.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -137,5 +138,42 @@ int rdmamsg_ep_migrate(struct rdmamsg_ep *ep,
 	if (ret)
 		return ret;
 	rdmamsg__failover_migrating(ep);
+	return 0;
+}
+
+/* Returns 0 if the endpoint can have the alternate path. */
+static int check_alternate(const struct rdmamsg_ep *ep,
+			   const struct rdmamsg_alternate *a)
+{
+	const struct failover *f = ep->failover;
+
+	if (a->lid > PROTO_LID_MAX)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_alternate: lid %u: "
+				     "must be 0 to %u", a->lid, PROTO_LID_MAX);
+	if (!f)
+		return rdmamsg__fail(-EOPNOTSUPP, "path migration is off for "
+				     "this endpoint");
+	if (!rdmamsg__has_paths(f))
+		return rdmamsg__fail(-EOPNOTSUPP, "no alternate path: %s",
+				     f->text);
+	return a->port ? rdmamsg__migrate_check(&ep->lane, a->port) : 0;
+}
+
+int rdmamsg_ep_set_alternate(struct rdmamsg_ep *ep,
+			     const struct rdmamsg_alternate *alt)
+{
+	struct rdmamsg_alternate a;
+	int ret = rdmamsg__ep_check(ep);
+
+	if (!ret)
+		ret = rdmamsg__opts_copy(&a, sizeof(a), alt,
+					 "rdmamsg_alternate");
+	if (!ret)
+		ret = rdmamsg__tx_check(ep);
+	if (!ret)
+		ret = check_alternate(ep, &a);
+	if (ret)
+		return ret;
+	rdmamsg__failover_set(ep, a.port, a.lid);
 	return 0;
 }

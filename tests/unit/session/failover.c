@@ -26,6 +26,7 @@ static bool refuses;			/* the device takes no alternate path */
 static unsigned int late;		/* answers that name REARM */
 static unsigned int loads;		/* alternate paths that were loaded */
 static struct ibv_qp_attr loaded[5];	/* the last of them, by its port */
+static bool lacks;			/* reports no path migration */
 static bool deaf;			/* the device reports no events of QPs */
 
 static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
@@ -37,6 +38,16 @@ static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 		loaded[attr->alt_port_num] = *attr;
 	}
 	return rdmamsg__verbs_soft.modify_qp(qp, attr, mask);
+}
+
+static int query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
+{
+	int ret = rdmamsg__verbs_soft.query_device(verbs, attr);
+
+	if (lacks)
+		attr->device_cap_flags &= ~(unsigned int)
+					  IBV_DEVICE_AUTO_PATH_MIG;
+	return ret;
 }
 
 static int query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
@@ -105,7 +116,7 @@ static int set_up(void **state)
 	memset(migrated, 0, sizeof(migrated));
 	memset(lost, 0, sizeof(lost));
 	memset(received, 0, sizeof(received));
-	refuses = deaf = false;
+	refuses = deaf = lacks = false;
 	late = loads = 0;
 	return 0;
 }
@@ -193,6 +204,121 @@ static void load__the_path_OF_BOTH_PORTS(void **state)
 	assert_int_equal(loads, 2);
 	expect_loaded(3, 2);
 	expect_loaded(2, 3);
+}
+
+/* The LID of a port of the one device on which both ends are. */
+static uint16_t lid_of(uint8_t port)
+{
+	struct ibv_port_attr attr;
+
+	assert_int_equal(rdmamsg__verbs_soft.query_port(
+				 client.ep->lane.dev->device->verbs, port,
+				 &attr), 0);
+	return attr.lid;
+}
+
+static void load__lid_given_at_connect_LEADS_THERE(void **state)
+{
+	struct rdmamsg_failover given = {
+		.size = sizeof(given), .rungs = RDMAMSG_RUNG_PATH, .port = 3,
+	};
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &handlers,
+		.failover = &given,
+	};
+	struct rdmamsg_ep *refused;
+
+	connect_armed();
+	memset(armed, 0, sizeof(armed));
+	given.lid = lid_of(3);		/* the peer's port would be 2 */
+	connect_client(&opts);
+	WAIT_FOR(armed[0] && armed[1]);
+	assert_int_equal(loads, 4);
+	assert_int_equal(loaded[3].alt_ah_attr.dlid, lid_of(3));
+	expect_loaded(2, 3);
+	given.lid = 0xc000;
+	assert_int_equal(rdmamsg_connect(client.ctx, "127.0.0.1", service,
+					 &opts, &refused), -EINVAL);
+	assert_non_null(strstr(rdmamsg_error(), "lid"));
+}
+
+/* Another port, another LID, and any port again. */
+static void alternate__changed_while_open_LOADED(void **state)
+{
+	struct rdmamsg_alternate a = { .size = sizeof(a), .port = 3 };
+
+	connect_armed();
+	assert_int_equal(client.ep->failover->own.port, 2);
+	assert_int_equal(rdmamsg_ep_set_alternate(client.ep, &a), 0);
+	WAIT_FOR(armed[0] == 2 && armed[1] == 2);
+	assert_int_equal(loads, 4);
+	expect_loaded(3, 2);
+	expect_loaded(2, 3);
+	expect_traffic();
+	/* a LID that is not of the peer's port 2 */
+	a.lid = lid_of(3);
+	assert_int_equal(rdmamsg_ep_set_alternate(client.ep, &a), 0);
+	WAIT_FOR(armed[0] == 3 && armed[1] == 3);
+	assert_int_equal(loads, 6);
+	assert_int_equal(loaded[3].alt_ah_attr.dlid, lid_of(3));
+	a.lid = lid_of(2);
+	assert_int_equal(rdmamsg_ep_set_alternate(client.ep, &a), 0);
+	WAIT_FOR(armed[0] == 4 && armed[1] == 4);
+	expect_loaded(3, 2);
+	assert_int_equal(rdmamsg_ep_migrate(server.ep, NULL), 0);
+	WAIT_FOR(migrated[0] == 1 && migrated[1] == 1);
+	assert_int_equal(client.ep->lane.port, 3);
+	assert_int_equal(client.ep->failover->opts.lid, 0);
+	WAIT_FOR(armed[0] == 5 && armed[1] == 5);
+	expect_traffic();
+	/* after a migration, too */
+	assert_int_equal(rdmamsg_ep_set_alternate(client.ep, NULL), 0);
+	WAIT_FOR(armed[0] == 6 && armed[1] == 6);
+	expect_traffic();
+	assert_int_equal(rdmamsg_ep_migrate(client.ep, NULL), 0);
+	WAIT_FOR(migrated[0] == 2 && migrated[1] == 2);
+	expect_traffic();
+}
+
+static void alternate__of_no_use_REFUSED(void **state)
+{
+	struct rdmamsg_alternate a = { .size = sizeof(a), .port = 9 };
+
+	assert_int_equal(rdmamsg_ep_set_alternate(NULL, &a), -EINVAL);
+	connect_armed();
+	assert_int_equal(rdmamsg_ep_set_alternate(client.ep, &a), -EINVAL);
+	assert_non_null(strstr(rdmamsg_error(), "port 9"));
+	a.port = 1;
+	assert_int_equal(rdmamsg_ep_set_alternate(client.ep, &a), -EINVAL);
+	assert_non_null(strstr(rdmamsg_error(), "itself uses"));
+	a.port = 0;
+	a.lid = 0xc000;
+	assert_int_equal(rdmamsg_ep_set_alternate(client.ep, &a), -EINVAL);
+	assert_non_null(strstr(rdmamsg_error(), "lid"));
+	assert_true(is_in(&client, RDMAMSG_PATH_ARMED));
+	rdmamsg_close(client.ctx);
+	rdmamsg_close(server.ctx);
+	(void)set_up(state);
+	a.lid = 0;
+	connect_both(NULL);
+	assert_int_equal(rdmamsg_ep_set_alternate(client.ep, &a), -EOPNOTSUPP);
+	assert_non_null(strstr(rdmamsg_error(), "off"));
+}
+
+/* An InfiniBand device that does not report path migration. */
+static void device__without_the_capability_EOPNOTSUPP(void **state)
+{
+	lacks = true;
+	connect_both(&failover);
+	assert_true(is_in(&client, RDMAMSG_PATH_NONE));
+	assert_non_null(strstr(client.ep->failover->text,
+			       "soft0 has no alternate paths"));
+	assert_int_equal(rdmamsg_ep_migrate(client.ep, NULL), -EOPNOTSUPP);
+	assert_int_equal(rdmamsg_ep_set_alternate(client.ep, NULL),
+			 -EOPNOTSUPP);
+	assert_non_null(strstr(rdmamsg_error(), "no alternate paths"));
+	assert_int_equal(loads, 0);
+	expect_traffic();
 }
 
 static void retries__with_an_alternate_TIME_FOR_BOTH(void **state)
@@ -496,6 +622,10 @@ int main(void)
 #define PATH_TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		PATH_TEST(load__the_path_OF_BOTH_PORTS),
+		PATH_TEST(load__lid_given_at_connect_LEADS_THERE),
+		PATH_TEST(alternate__changed_while_open_LOADED),
+		PATH_TEST(alternate__of_no_use_REFUSED),
+		PATH_TEST(device__without_the_capability_EOPNOTSUPP),
 		PATH_TEST(retries__with_an_alternate_TIME_FOR_BOTH),
 		PATH_TEST(device__arms_late_ARMED),
 		PATH_TEST(device__refuses_NONE_then_ARMED),
@@ -521,6 +651,7 @@ int main(void)
 	(void)setenv("RDMAMSG_SOFT_PORTS", "3", 1);
 	table = rdmamsg__verbs_soft;
 	table.modify_qp = modify_qp;
+	table.query_device = query_device;
 	table.query_qp = query_qp;
 	table.get_async_event = get_async_event;
 	rdmamsg__verbs = &table;
