@@ -9,6 +9,7 @@
 #include "soft/cm/id.h"
 #include "soft/verbs/ctx.h"
 #include "soft/verbs/qp.h"
+#include "soft/verbs/wq.h"
 
 void soft_remove(struct soft_dev *dev)
 {
@@ -28,6 +29,8 @@ void soft_remove(struct soft_dev *dev)
 	for (uint32_t i = 0; i < SOFT_QPS; i++)
 		if (dev->qps[i])
 			soft_qp_error(dev, dev->qps[i]);
+	list_for_each(n, &dev->wqs)
+		soft_wq_error(dev, list_entry(n, struct soft_wq, node));
 	soft_cm_removed(dev);
 }
 

@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "soft/engine/apm.h"
 #include "soft/engine/dc.h"
+#include "soft/engine/eth.h"
 #include "soft/engine/linger.h"
 #include "soft/engine/req.h"
 #include "soft/engine/resp.h"
@@ -33,6 +34,10 @@ static void dispatch(struct soft_dev *dev, struct soft_wire *w,
 		soft_ud_arrives(dev, w, rec, payload);
 		return;
 	}
+	if (rec->op == SOFT_FRAME && rec->src >> SOFT_QPN_BITS == w->peer) {
+		soft_eth_arrives(dev, w, rec, payload);
+		return;
+	}
 	if (rec->src >> SOFT_QPN_BITS != w->peer ||
 	    rec->dst >> SOFT_QPN_BITS != dev->node) {
 		w->rx.broken = true;
@@ -41,7 +46,8 @@ static void dispatch(struct soft_dev *dev, struct soft_wire *w,
 	qp = soft_qp_find(dev, rec->dst);
 	if (qp && (qp->attr.dest_qp_num != rec->src || !soft_can_receive(qp) ||
 		   qp->unreliable != unreliable ||
-		   qp->ibv.qp_type == IBV_QPT_UD)) {
+		   qp->ibv.qp_type == IBV_QPT_UD ||
+		   qp->ibv.qp_type == IBV_QPT_RAW_PACKET)) {
 		if (qp->dct && soft_dct_arrives(dev, qp, w, rec, payload))
 			return;
 		qp = NULL;

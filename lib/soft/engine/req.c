@@ -15,6 +15,7 @@
 #include "soft/engine/cross.h"
 #include "soft/engine/dc.h"
 #include "soft/engine/engine.h"
+#include "soft/engine/eth.h"
 #include "soft/engine/fate.h"
 #include "soft/engine/linger.h"
 #include "soft/engine/order.h"
@@ -308,11 +309,13 @@ static bool push_datagram(struct soft_dev *dev, struct soft_qp *qp,
 {
 	if (qp->ibv.qp_type == IBV_QPT_UD)
 		return soft_ud_push(dev, qp, wqe);
+	if (qp->raw)
+		return soft_eth_push(dev, qp, wqe);
 	return !qp->wire || qp->wire->dead || push_segments(dev, qp, wqe);
 }
 
 /*
- * Pushes a request of UC or UD. The request is complete when it is pushed or
+ * Pushes a request of UC, UD or RAW_PACKET. The request is complete when it is pushed or
  * dropped. Returns false if the ring is full.
  */
 static bool push_unreliable(struct soft_dev *dev, struct soft_qp *qp,

@@ -122,6 +122,8 @@ static struct soft_dev *dev_new(void)
 	list_init(&dev->contexts);
 	list_init(&dev->pds);
 	list_init(&dev->cqs);
+	list_init(&dev->wqs);
+	list_init(&dev->flows);
 	for (int i = 0; i < SOFT_CQ_BUCKETS; i++)
 		list_init(&dev->cq_buckets[i]);
 	list_init(&dev->cm_ids);

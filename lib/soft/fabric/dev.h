@@ -56,6 +56,8 @@ struct soft_dev {
 	struct list groups[SOFT_GROUP_BUCKETS];
 	bool group_used[SOFT_GROUPS];
 	bool join_used[SOFT_GROUPS];
+	struct list wqs;		/* struct soft_wq */
+	struct list flows;		/* struct soft_flow, sorted */
 	bool overrun;			/* a completion queue has overrun */
 	struct soft_rnr rnr;		/* sum over all queue pairs */
 

@@ -22,6 +22,7 @@ enum soft_op {
 	SOFT_MASKED,			/* payload: struct masked */
 	SOFT_DC_CONNECT,		/* raddr: key; srqn: session */
 	SOFT_DC_LEAVE,
+	SOFT_FRAME,			/* Ethernet, to whom it may match */
 };
 
 enum {

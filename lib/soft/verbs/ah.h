@@ -37,6 +37,7 @@ struct soft_group {
 	uint8_t mgid[16];
 	uint32_t slot;			/* in fabric/groups.h */
 	struct list members;
+	int flows;			/* that take its frames: flow.h */
 };
 
 struct soft_member {
@@ -55,6 +56,11 @@ void soft_ah_header(const struct soft_ah *ah, uint32_t length,
 void soft_ah_put(struct soft_ah *ah);
 
 /* mcast.c. All L */
+/* Returns the group, which may be new, or NULL. */
+struct soft_group *soft_group_get(struct soft_dev *dev,
+				  const uint8_t mgid[16]);
+/* Drops the group if it has no member and no flow. */
+void soft_group_put(struct soft_dev *dev, struct soft_group *g);
 struct soft_group *soft_group_find(struct soft_dev *dev,
 				   const uint8_t mgid[16]);
 /* Brings ah->members up to date. */

@@ -10,6 +10,7 @@
 #include "soft/verbs/cq.h"
 #include "soft/verbs/qp.h"
 #include "soft/verbs/srq.h"
+#include "soft/verbs/wq.h"
 
 static void raise_event(struct soft_ctx *ctx, const struct ibv_async_event *ev)
 {
@@ -56,6 +57,15 @@ void soft_async_cq(struct soft_dev *dev, struct soft_cq *cq)
 	};
 
 	raise_event(soft_ctx(cq->ibv.context), &ev);
+}
+
+void soft_async_wq(struct soft_dev *dev, struct soft_wq *wq)
+{
+	struct ibv_async_event ev = {
+		.element.wq = &wq->ibv, .event_type = IBV_EVENT_WQ_FATAL,
+	};
+
+	raise_event(soft_ctx(wq->ibv.context), &ev);
 }
 
 void soft_async_port(struct soft_dev *dev, uint8_t port,
@@ -119,6 +129,11 @@ static bool is_srq(enum ibv_event_type type)
 	       type == IBV_EVENT_SRQ_LIMIT_REACHED;
 }
 
+static bool is_wq(enum ibv_event_type type)
+{
+	return type == IBV_EVENT_WQ_FATAL;
+}
+
 static bool is_qp(enum ibv_event_type type)
 {
 	return type <= IBV_EVENT_PATH_MIG_ERR ? !is_cq(type) :
@@ -145,6 +160,9 @@ int soft_get_async_event(struct ibv_context *verbs,
 				soft_cq(a->ev.element.cq)->async_fetched++;
 			else if (is_srq(a->ev.event_type))
 				((struct soft_srq *)a->ev.element.srq)
+					->async_fetched++;
+			else if (is_wq(a->ev.event_type))
+				((struct soft_wq *)a->ev.element.wq)
 					->async_fetched++;
 		}
 		soft_unlock(ctx->dev);
@@ -177,5 +195,12 @@ void soft_ack_async_event(struct ibv_async_event *event)
 		srq->events_completed++;
 		(void)pthread_cond_signal(&srq->cond);
 		(void)pthread_mutex_unlock(&srq->mutex);
+	} else if (is_wq(event->event_type)) {
+		struct ibv_wq *wq = event->element.wq;
+
+		(void)pthread_mutex_lock(&wq->mutex);
+		wq->events_completed++;
+		(void)pthread_cond_signal(&wq->cond);
+		(void)pthread_mutex_unlock(&wq->mutex);
 	}
 }

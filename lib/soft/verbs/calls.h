@@ -108,6 +108,19 @@ struct ibv_xrcd *soft_open_xrcd(struct ibv_context *verbs,
 				struct ibv_xrcd_init_attr *attr);
 int soft_close_xrcd(struct ibv_xrcd *xrcd);
 
+/* Receive work queues, and the steering of Ethernet frames */
+struct ibv_wq *soft_create_wq(struct ibv_context *verbs,
+			      struct ibv_wq_init_attr *attr);
+int soft_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *attr);
+int soft_destroy_wq(struct ibv_wq *wq);
+struct ibv_rwq_ind_table *
+soft_create_rwq_ind_table(struct ibv_context *verbs,
+			  struct ibv_rwq_ind_table_init_attr *attr);
+int soft_destroy_rwq_ind_table(struct ibv_rwq_ind_table *table);
+struct ibv_flow *soft_create_flow(struct ibv_qp *qp,
+				  struct ibv_flow_attr *attr);
+int soft_destroy_flow(struct ibv_flow *flow);
+
 /* Memory windows */
 struct ibv_mw *soft_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int soft_dealloc_mw(struct ibv_mw *mw);

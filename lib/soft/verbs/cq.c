@@ -14,6 +14,7 @@
 #include "soft/verbs/cross.h"
 #include "soft/verbs/ctx.h"
 #include "soft/verbs/qp.h"
+#include "soft/verbs/wq.h"
 #include "soft/verbs/upward.h"
 
 #define COVER_AFTER	64	/* consecutive polls of an unarmed queue */
@@ -297,11 +298,25 @@ static bool is_lost(const struct soft_qp *qp)
 	       (xrc && xrc->overrun);
 }
 
+static void fail_wqs(struct soft_dev *dev)
+{
+	struct list *n;
+
+	list_for_each(n, &dev->wqs) {
+		struct soft_wq *wq = list_entry(n, struct soft_wq, node);
+
+		if (wq->ibv.state == IBV_WQS_RDY &&
+		    soft_cq(wq->ibv.cq)->overrun)
+			soft_wq_fatal(dev, wq);
+	}
+}
+
 void soft_cq_overruns(struct soft_dev *dev)
 {
 	/* flushing may overrun another queue */
 	while (dev->overrun) {
 		dev->overrun = false;
+		fail_wqs(dev);
 		for (uint32_t i = 0; i < SOFT_QPS; i++) {
 			struct soft_qp *qp = dev->qps[i];
 

@@ -16,6 +16,7 @@
 #include "soft/fabric/gid.h"
 #include "soft/verbs/calls.h"
 #include "soft/verbs/upward.h"
+#include "soft/verbs/wq.h"
 
 const struct soft_verbs_upward *soft_verbs_up;
 
@@ -124,6 +125,13 @@ struct ibv_context *soft_ctx_open(struct ibv_device *device)
 	ctx->v.create_qp_ex = soft_create_qp_ex;
 	ctx->v.open_qp = soft_open_qp;
 	ctx->v.create_srq_ex = soft_create_srq_ex;
+	ctx->v.create_wq = soft_create_wq;
+	ctx->v.modify_wq = soft_modify_wq;
+	ctx->v.destroy_wq = soft_destroy_wq;
+	ctx->v.create_rwq_ind_table = soft_create_rwq_ind_table;
+	ctx->v.destroy_rwq_ind_table = soft_destroy_rwq_ind_table;
+	ctx->v.ibv_create_flow = soft_create_flow;
+	ctx->v.ibv_destroy_flow = soft_destroy_flow;
 	ctx->v.get_srq_num = soft_get_srq_num;
 	ctx->v.open_xrcd = soft_open_xrcd;
 	ctx->v.close_xrcd = soft_close_xrcd;
@@ -293,6 +301,19 @@ int soft_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
 	return 0;
 }
 
+/* Raw Ethernet is for Ethernet. No RNIC of Linux has queue pairs for it. */
+static void add_ethernet(struct ibv_device_attr_ex *a)
+{
+	a->rss_caps = (struct ibv_rss_caps) {
+		.supported_qpts = 1u << IBV_QPT_RAW_PACKET,
+		.max_rwq_indirection_tables = SOFT_QPS,
+		.max_rwq_indirection_table_size = SOFT_MAX_TABLE,
+		.rx_hash_fields_mask = SOFT_RSS_FIELDS,
+		.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
+	};
+	a->max_wq_type_rq = SOFT_QPS;
+}
+
 /* A field that stays 0 means that the device lacks the feature. */
 int soft_query_device_ex(struct ibv_context *verbs,
 			 const struct ibv_query_device_ex_input *input,
@@ -313,6 +334,8 @@ int soft_query_device_ex(struct ibv_context *verbs,
 		full.completion_timestamp_mask = UINT64_MAX;
 		full.hca_core_clock = 1000000;	/* kHz */
 	}
+	if (soft_is_roce(soft_dev_of(verbs)))
+		add_ethernet(&full);
 	full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
 	memset(attr, 0, size);
 	memcpy(attr, &full, min(size, sizeof(full)));

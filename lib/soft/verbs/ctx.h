@@ -15,6 +15,7 @@
 struct soft_cq;
 struct soft_qp;
 struct soft_srq;
+struct soft_wq;
 
 /* An event that the program has not yet read. */
 struct soft_async {
@@ -60,6 +61,7 @@ void soft_async_qp(struct soft_dev *dev, struct soft_qp *qp,
 void soft_async_srq(struct soft_dev *dev, struct soft_srq *srq,
 		    enum ibv_event_type type);
 void soft_async_cq(struct soft_dev *dev, struct soft_cq *cq);
+void soft_async_wq(struct soft_dev *dev, struct soft_wq *wq);
 void soft_async_port(struct soft_dev *dev, uint8_t port,
 		     enum ibv_event_type type);
 /* Raises PORT_ACTIVE or PORT_ERR for each port that differs from *were. */

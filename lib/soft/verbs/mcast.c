@@ -78,8 +78,17 @@ static struct soft_group *new_group(struct soft_dev *dev,
 	return g;
 }
 
-static void drop_group(struct soft_dev *dev, struct soft_group *g)
+struct soft_group *soft_group_get(struct soft_dev *dev, const uint8_t mgid[16])
 {
+	struct soft_group *g = soft_group_find(dev, mgid);
+
+	return g ? g : new_group(dev, mgid);
+}
+
+void soft_group_put(struct soft_dev *dev, struct soft_group *g)
+{
+	if (!list_empty(&g->members) || g->flows)
+		return;
 	soft_groups_remove(dev, g->slot);
 	dev->group_used[g->slot] = false;
 	list_del(&g->node);
@@ -128,9 +137,7 @@ int soft_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid,
 		return ENOMEM;
 	m->qp = qp;
 	soft_lock(dev);
-	g = soft_group_find(dev, gid->raw);
-	if (!g)
-		g = new_group(dev, gid->raw);
+	g = soft_group_get(dev, gid->raw);
 	if (!g) {
 		ret = ENOMEM;
 	} else if (!find_member(g, qp)) {
@@ -160,8 +167,7 @@ int soft_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid,
 	if (m) {
 		list_del(&m->node);
 		qp->groups--;
-		if (list_empty(&g->members))
-			drop_group(dev, g);
+		soft_group_put(dev, g);
 	}
 	soft_unlock(dev);
 	if (!m)

@@ -155,7 +155,7 @@ static int find_peer(struct soft_dev *dev, struct soft_qp *qp,
 {
 	int ret;
 
-	if (qp->wire || qp->ibv.qp_type == IBV_QPT_UD || qp->dci)
+	if (qp->wire || qp->ibv.qp_type == IBV_QPT_UD || qp->dci || qp->raw)
 		return 0;
 	ret = soft_wire_get(dev, a->dest_qp_num >> SOFT_QPN_BITS, &qp->wire);
 	/* every user can fill the backlog of the peer: dialled again later */
@@ -267,6 +267,9 @@ int soft_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 	enum ibv_qp_state to;
 	int ret = EINVAL;
 
+	/* rdma-core, mlx5/verbs.c, mlx5_modify_qp() */
+	if (qp->rss)
+		return EOPNOTSUPP;
 	soft_lock(dev);
 	/*
 	 * consume ACKs that have arrived, so that their requests are not

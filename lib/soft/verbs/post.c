@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "soft/fabric/frame.h"
 #include "soft/verbs/ah.h"
 #include "soft/verbs/calls.h"
 #include "soft/verbs/cross.h"
@@ -73,6 +74,8 @@ int soft_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr,
 
 static bool op_ok(const struct soft_qp *qp, enum ibv_wr_opcode op)
 {
+	if (qp->raw)
+		return op == IBV_WR_SEND;
 	/* no request of ibv_post_send() has the address that DC needs */
 	if (qp->addressed)
 		return (op == IBV_WR_SEND || op == IBV_WR_SEND_WITH_IMM) &&
@@ -189,6 +192,8 @@ static int post_one(struct soft_qp *qp, const struct ibv_send_wr *wr,
 		return ret;
 	if (unlikely(atomic && wqe->length != 8))
 		return EINVAL;
+	if (unlikely(qp->raw && wqe->length < FRAME_HEADER))
+		return EINVAL;	/* rdma-core, mlx5/qp.c: a header is needed */
 	if (qp->ibv.qp_type == IBV_QPT_UD) {
 		struct soft_ah *ah = (struct soft_ah *)wr->wr.ud.ah;
 

@@ -13,7 +13,24 @@
 #include "soft/verbs/cross.h"
 #include "soft/verbs/ctx.h"
 #include "soft/verbs/dc.h"
+#include "soft/verbs/flow.h"
 #include "soft/verbs/upward.h"
+#include "soft/verbs/wq.h"
+
+/*
+ * Linux, core/uverbs_cmd.c, create_qp(), for an indirection table, and
+ * hw/mlx5/qp.c, create_rss_raw_qp_tir().
+ */
+static int check_rss(const struct ibv_qp_init_attr_ex *a, bool pd)
+{
+	if (a->qp_type != IBV_QPT_RAW_PACKET)
+		return EOPNOTSUPP;
+	return !pd || a->send_cq || a->recv_cq || a->srq || a->create_flags ||
+	       a->cap.max_recv_wr || a->cap.max_recv_sge ||
+	       a->cap.max_send_wr || a->comp_mask &
+	       (IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
+		IBV_QP_INIT_ATTR_MAX_TSO_HEADER) ? EINVAL : 0;
+}
 
 static int check_objects(const struct soft_dev *dev,
 			 struct ibv_qp_init_attr_ex *a)
@@ -22,10 +39,15 @@ static int check_objects(const struct soft_dev *dev,
 
 	if (dev->iwarp && a->qp_type != IBV_QPT_RC)
 		return EOPNOTSUPP;
+	if (a->qp_type == IBV_QPT_RAW_PACKET && !soft_is_roce(dev))
+		return EOPNOTSUPP;
+	if (a->comp_mask & IBV_QP_INIT_ATTR_IND_TABLE)
+		return check_rss(a, pd);
 	switch (a->qp_type) {
 	case IBV_QPT_RC:
 	case IBV_QPT_UC:
 	case IBV_QPT_UD:
+	case IBV_QPT_RAW_PACKET:
 		if (!pd || !a->send_cq || !a->recv_cq)
 			return EINVAL;
 		break;
@@ -102,10 +124,10 @@ static int check_init(const struct soft_dev *dev,
 {
 	const uint32_t taken = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
 			       IBV_QP_INIT_ATTR_CREATE_FLAGS |
-			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-	const uint32_t known = taken | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
+			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
 			       IBV_QP_INIT_ATTR_IND_TABLE |
 			       IBV_QP_INIT_ATTR_RX_HASH;
+	const uint32_t known = taken | IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
 	int err;
 
 	if (a->comp_mask & ~known)
@@ -150,6 +172,8 @@ static void qp_free(struct soft_qp *qp)
 	soft_rq_fini(&qp->rq);
 	soft_sq_fini(qp);
 	soft_dc_free(qp);
+	free(qp->raw);
+	free(qp->rss);
 	free(qp->dv);
 	free(qp);
 }
@@ -177,6 +201,8 @@ static void hold(struct soft_qp *qp, int n)
 		((struct soft_srq *)qp->ibv.srq)->users += n;
 	if (qp->xrcd)
 		qp->xrcd->users += n;
+	if (qp->rss)
+		qp->rss->table->users += n;
 }
 
 /* The send queue of such a queue pair counts on, as that of a builder does. */
@@ -203,7 +229,8 @@ static struct soft_qp *qp_new(struct ibv_context *verbs,
 				      SOFT_MIN_INLINE);
 	qp->sq_sig_all = attr->sq_sig_all;
 	qp->unreliable = attr->qp_type == IBV_QPT_UC ||
-			 attr->qp_type == IBV_QPT_UD;
+			 attr->qp_type == IBV_QPT_UD ||
+			 attr->qp_type == IBV_QPT_RAW_PACKET;
 	qp->addressed = attr->qp_type == IBV_QPT_UD;
 	qp->sends_only = attr->qp_type == IBV_QPT_XRC_SEND;
 	/* a program that does not set them may leave anything there */
@@ -282,6 +309,17 @@ err_qp:
 	return NULL;
 }
 
+/* What a queue pair of Ethernet frames has besides. */
+static int init_raw(struct soft_qp *qp, const void *arg)
+{
+	const struct ibv_qp_init_attr_ex *a = arg;
+
+	if (a->comp_mask & IBV_QP_INIT_ATTR_IND_TABLE)
+		return soft_rss_new(a, &qp->rss);
+	qp->raw = calloc(1, sizeof(*qp->raw));
+	return qp->raw ? 0 : ENOMEM;
+}
+
 struct ibv_qp *soft_create_qp_ex(struct ibv_context *verbs,
 				 struct ibv_qp_init_attr_ex *attr)
 {
@@ -293,7 +331,8 @@ struct ibv_qp *soft_create_qp_ex(struct ibv_context *verbs,
 		errno = err;
 		return NULL;
 	}
-	qp = soft_qp_make(verbs, &a, NULL, NULL);
+	qp = soft_qp_make(verbs, &a, a.qp_type == IBV_QPT_RAW_PACKET ?
+			  init_raw : NULL, &a);
 	if (qp)
 		attr->cap = a.cap;
 	return qp;
@@ -393,6 +432,9 @@ int soft_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 	struct soft_dev *dev = soft_dev_of(ibv->context);
 	struct soft_qp *qp = soft_qp_real(ibv);
 
+	/* rdma-core, mlx5/verbs.c, mlx5_query_qp() */
+	if (qp->rss)
+		return EOPNOTSUPP;
 	soft_lock(dev);
 	if (!soft_dc_query_ok(qp, mask)) {
 		soft_unlock(dev);

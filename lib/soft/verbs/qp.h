@@ -22,6 +22,8 @@
 struct soft_ah;
 struct soft_dci;
 struct soft_dct;
+struct soft_raw;
+struct soft_rss;
 struct soft_wire;
 
 /* A masked atomic, as a raw request of mlx5 (rdma-core, mlx5/qp.c:3365). */
@@ -129,11 +131,11 @@ struct soft_qp {
 	int attr_mask;			/* attributes that were ever set */
 	struct ibv_qp_cap cap;
 	bool sq_sig_all;
-	bool unreliable;		/* UC, UD */
+	bool unreliable;		/* UC, UD, RAW_PACKET */
 	bool addressed;			/* UD, DCI: requests have an address */
 	bool sends_only;		/* DCI, XRC: sending end */
 	uint32_t create_flags;
-	int groups;			/* attached to */
+	int groups;			/* attached to, and flows */
 
 	/* migration: apm.c */
 	uint8_t path;			/* in use: SOFT_F_PATH or 0 */
@@ -213,6 +215,10 @@ struct soft_qp {
 	uint32_t wait_index;		/* completions to wait for */
 	uint32_t sq_enabled;		/* managed: sends below it may start */
 	uint32_t rq_held;		/* managed: receives behind rq.tail */
+
+	/* Ethernet frames. NULL for other queue pairs */
+	struct soft_raw *raw;		/* sends: flow.h */
+	struct soft_rss *rss;		/* receives: wq.h */
 
 	/* DC: dc.h. NULL for other queue pairs */
 	struct soft_dci *dci;

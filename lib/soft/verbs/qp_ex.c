@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "soft/fabric/frame.h"
 #include "soft/verbs/ah.h"
 #include "soft/verbs/calls.h"
 #include "soft/verbs/cross.h"
@@ -349,6 +350,8 @@ static int check_built(const struct soft_qp *qp)
 		     wqe->op == IBV_WR_ATOMIC_FETCH_AND_ADD) &&
 		    (wqe->length != 8 || wqe->inlined))
 			return EINVAL;
+		if (qp->raw && wqe->length < FRAME_HEADER)
+			return EINVAL;
 		if (wqe->op == IBV_WR_RDMA_READ && wqe->inlined)
 			return EINVAL;
 		/* a definition of a key counts its missing setters in 'sent' */
@@ -435,6 +438,7 @@ int soft_qp_ex_check(const struct soft_dev *dev, enum ibv_qp_type type,
 		     uint64_t ops)
 {
 	uint64_t can = type == IBV_QPT_UD ? DATAGRAM_OPS :
+		       type == IBV_QPT_RAW_PACKET ? IBV_QP_EX_WITH_SEND :
 		       type == IBV_QPT_UC ? UC_OPS :
 		       type == IBV_QPT_XRC_RECV ? 0 : RC_OPS;
 

@@ -9,7 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { RC, UC, UD, INI, TGT, TYPES };	/* INI, TGT: the two ends of XRC */
+/* INI, TGT: the two ends of XRC; RAW: Ethernet frames */
+enum { RC, UC, UD, INI, TGT, RAW, TYPES };
 
 #define PKEY	IBV_QP_PKEY_INDEX
 #define PORT	IBV_QP_PORT
@@ -55,6 +56,7 @@ static const struct step steps[IBV_QPS_ERR + 1][IBV_QPS_ERR + 1] = {
 			.required = {
 				CONNECTED(PKEY | PORT | ACCESS),
 				[UD] = PKEY | PORT | QKEY,
+				[RAW] = PORT,
 			},
 		},
 	},
@@ -153,6 +155,7 @@ bool soft_step_ok(enum ibv_qp_type type, enum ibv_qp_state from,
 	static const uint8_t row[] = {
 		[IBV_QPT_RC] = RC, [IBV_QPT_UC] = UC, [IBV_QPT_UD] = UD,
 		[IBV_QPT_XRC_SEND] = INI, [IBV_QPT_XRC_RECV] = TGT,
+		[IBV_QPT_RAW_PACKET] = RAW,
 	};
 	/* programs set the attributes of both ends (modify_qp_mask()) */
 	static const int ignored[TYPES] = {

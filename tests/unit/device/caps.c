@@ -344,7 +344,9 @@ static void caps__errors_DIFFER(void **state)
 static void caps__attempt_fails_KEEPS_THE_LAST_ERROR(void **state)
 {
 	assert_error(rdmamsg_caps("nosuch", NULL, 0, 0), -ENXIO, "nosuch");
-	assert_cap(RDMAMSG_CAP_RSS, RDMAMSG_CAP_ABSENT, "work queue");
+	refused = CREATE_QP;
+	refusal = EINVAL;
+	assert_cap(RDMAMSG_CAP_UC, RDMAMSG_CAP_ABSENT, "type UC");
 	assert_non_null(strstr(rdmamsg_error(), "nosuch"));
 }
 
@@ -635,6 +637,17 @@ static struct ibv_mr *reg_dmabuf_mr(struct ibv_pd *p, uint64_t offset,
 	return NULL;
 }
 
+/* A device that reports neither RSS nor TSO. */
+static int query_neither(struct ibv_context *verbs,
+			 struct ibv_device_attr_ex *attr)
+{
+	int ret = soft.query_device_ex(verbs, attr);
+
+	memset(&attr->rss_caps, 0, sizeof(attr->rss_caps));
+	memset(&attr->tso_caps, 0, sizeof(attr->tso_caps));
+	return ret;
+}
+
 static void caps__device_can_more_NATIVE(void **state)
 {
 	generous = true;
@@ -652,7 +665,7 @@ static void caps__device_can_more_NATIVE(void **state)
 	/*
 	 * the device creates these queue pairs and tables, but cannot use them
 	 */
-	table.query_device_ex = soft.query_device_ex;
+	table.query_device_ex = query_neither;
 	assert_cap(RDMAMSG_CAP_TSO, RDMAMSG_CAP_ABSENT, "tso_caps");
 	assert_cap(RDMAMSG_CAP_RSS, RDMAMSG_CAP_ABSENT, "rss_caps");
 }

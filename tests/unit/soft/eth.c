@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Ethernet frames of the soft HCA: a raw queue pair sends them, and flows steer
+ * them to another, or to the queues of a table by their hash.
+ */
+#include "soft/soft.h"
+#include "soft/verbs/wq.h"
+
+#include "../../frame.h"
+#include "../own_fabric.h"
+#include "device.h"
+
+#define QUEUES	4u
+#define ROOM	5000u
+#define UDP	17
+
+static struct ibv_wq *wqs[QUEUES];
+static struct ibv_rwq_ind_table *table;
+static struct ibv_qp *rss;
+
+static struct ibv_qp *new_raw(uint32_t flags)
+{
+	struct ibv_qp_init_attr_ex a = {
+		.qp_type = IBV_QPT_RAW_PACKET, .pd = pd, .send_cq = cq,
+		.recv_cq = cq, .cap = { 64, 64, 2, 2, 128 },
+		.comp_mask = IBV_QP_INIT_ATTR_PD |
+			     IBV_QP_INIT_ATTR_CREATE_FLAGS,
+		.create_flags = flags,
+	};
+	struct ibv_qp_attr m = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+	struct ibv_qp *q = soft_create_qp_ex(c, &a);
+
+	if (!q || soft_modify_qp(q, &m, IBV_QP_STATE | IBV_QP_PORT))
+		return NULL;
+	m.qp_state = IBV_QPS_RTR;
+	if (soft_modify_qp(q, &m, IBV_QP_STATE))
+		return NULL;
+	m.qp_state = IBV_QPS_RTS;
+	return soft_modify_qp(q, &m, IBV_QP_STATE) ? NULL : q;
+}
+
+static int set_up(void **state)
+{
+	if (open_device(state))
+		return -1;
+	qp[0] = new_raw(0);
+	qp[1] = new_raw(0);
+	return qp[0] && qp[1] ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(soft_destroy_qp(qp[i]), 0);
+	return close_device(state);
+}
+
+static void receive(struct ibv_qp *q, uint64_t id, uint32_t len)
+{
+	struct ibv_sge sge = {
+		(uintptr_t)mem[1] + id * ROOM, len, mr[1]->lkey,
+	};
+	struct ibv_recv_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 };
+	struct ibv_recv_wr *bad;
+
+	assert_int_equal(soft_post_recv(q, &wr, &bad), 0);
+}
+
+static struct ibv_wc expect(uint64_t id)
+{
+	struct ibv_wc wc;
+
+	while (!soft_poll_cq(cq, 1, &wc))
+		;
+	assert_int_equal(wc.wr_id, id);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	return wc;
+}
+
+static void quiet(void)
+{
+	struct ibv_wc wc;
+
+	assert_int_equal(soft_poll_cq(cq, 1, &wc), 0);
+}
+
+static int post(uint32_t len, unsigned int flags)
+{
+	struct ibv_sge sge = { (uintptr_t)mem[0], len, mr[0]->lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = 99, .sg_list = &sge, .num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED | flags,
+	}, *bad;
+
+	return soft_post_send(qp[0], &wr, &bad);
+}
+
+/* The process is its own peer, so that the frame has arrived when it is sent. */
+static void sends(uint32_t len)
+{
+	assert_int_equal(post(len, 0), 0);
+	(void)expect(99);
+}
+
+static struct ibv_flow *rule_to(struct ibv_qp *q, const uint8_t dst[6])
+{
+	struct frame_rule r = frame_rule(dst);
+	struct ibv_flow *flow = ibv_create_flow(q, &r.attr);
+
+	assert_non_null(flow);
+	return flow;
+}
+
+static uint32_t udp(uint32_t payload)
+{
+	const struct frame_of f = {
+		"10.1.2.3", "10.4.5.6", 1000, 2000, .proto = UDP,
+		.payload = payload,
+	};
+
+	return frame_write(mem[0], &f);
+}
+
+static void send__to_the_address_of_a_rule_ARRIVES(void **state)
+{
+	struct ibv_flow *flow = rule_to(qp[1], frame_dst);
+	static const uint32_t payloads[] = { 0, 1, 64, 1000, 4096 - 28 };
+	struct ibv_wc wc;
+
+	for (uint64_t i = 0; i < 5; i++) {
+		uint32_t len = udp(payloads[i]);
+
+		receive(qp[1], i, ROOM);
+		assert_int_equal(post(len, len <= 128 ? IBV_SEND_INLINE : 0),
+				 0);
+		assert_int_equal(expect(99).opcode, IBV_WC_SEND);
+		wc = expect(i);
+		assert_int_equal(wc.opcode, IBV_WC_RECV);
+		assert_int_equal(wc.byte_len, len);
+		assert_int_equal(wc.qp_num, qp[1]->qp_num);
+		assert_memory_equal(mem[1] + i * ROOM, mem[0], len);
+	}
+	assert_int_equal(soft_destroy_qp(qp[1]), EBUSY);
+	assert_int_equal(ibv_destroy_flow(flow), 0);
+	receive(qp[1], 9, ROOM);
+	sends(udp(8));
+	quiet();
+}
+
+/* Lost without a word, and the next one arrives. */
+static void send__nobody_takes_it_LOST(void **state)
+{
+	struct ibv_flow *flow;
+	uint32_t len = udp(8);
+
+	receive(qp[1], 1, len);
+	sends(len);		/* no rule */
+	quiet();
+	flow = rule_to(qp[1], frame_dst);
+	mem[0][5] ^= 0x40;	/* another address */
+	sends(len);
+	quiet();
+	len = udp(9);		/* longer than the receive */
+	sends(len);
+	quiet();
+	len = udp(4096);	/* longer than the MTU */
+	sends(len);
+	quiet();
+	len = udp(8);
+	sends(len);
+	assert_int_equal(expect(1).byte_len, len);
+	sends(len);		/* no receive */
+	quiet();
+	assert_int_equal(ibv_destroy_flow(flow), 0);
+}
+
+static void send__no_whole_header_EINVAL(void **state)
+{
+	assert_int_equal(post(13, 0), EINVAL);
+	assert_int_equal(post(14, 0), 0);
+	(void)expect(99);
+}
+
+/* ---- rules ------------------------------------------------------------ */
+
+static const struct frame_of to_match = {
+	"10.1.2.3", "10.4.5.6", 1000, 2000, .proto = UDP, .tci = 0x2007,
+	.payload = 20,
+};
+
+static struct {
+	struct ibv_flow_attr attr;
+	struct ibv_flow_spec_eth eth;
+	struct ibv_flow_spec_ipv4 ip;
+	struct ibv_flow_spec_tcp_udp l4;
+} rule;
+
+/* The rule for all that to_match has. */
+static void fill_rule(void)
+{
+	const struct frame_rule r = frame_rule(frame_dst);
+
+	memset(&rule, 0, sizeof(rule));
+	rule.attr = r.attr;
+	rule.attr.num_of_specs = 3;
+	rule.attr.size = sizeof(rule);
+	rule.eth = r.eth;
+	memcpy(rule.eth.val.src_mac, frame_src, 6);
+	memset(rule.eth.mask.src_mac, 255, 6);
+	rule.eth.val.ether_type = htons(0x0800);
+	rule.eth.mask.ether_type = 0xffff;
+	rule.eth.val.vlan_tag = htons(7);
+	rule.eth.mask.vlan_tag = htons(0xfff);
+	rule.ip.type = IBV_FLOW_SPEC_IPV4;
+	rule.ip.size = sizeof(rule.ip);
+	rule.ip.val.src_ip = inet_addr("10.1.2.3");
+	rule.ip.val.dst_ip = inet_addr("10.4.5.6");
+	rule.ip.mask.src_ip = rule.ip.mask.dst_ip = UINT32_MAX;
+	rule.l4.type = IBV_FLOW_SPEC_UDP;
+	rule.l4.size = sizeof(rule.l4);
+	rule.l4.val.src_port = htons(1000);
+	rule.l4.val.dst_port = htons(2000);
+	rule.l4.mask.src_port = rule.l4.mask.dst_port = 0xffff;
+}
+
+/* Returns true if a frame reaches the rule, which exists for that long. */
+static bool reaches(uint32_t len)
+{
+	struct ibv_flow *flow = ibv_create_flow(qp[1], &rule.attr);
+	struct ibv_wc wc;
+	int got;
+
+	assert_non_null(flow);
+	assert_int_equal(post(len, 0), 0);
+	(void)expect(99);
+	got = soft_poll_cq(cq, 1, &wc);
+	if (got)
+		receive(qp[1], 3, ROOM);
+	assert_int_equal(ibv_destroy_flow(flow), 0);
+	return got;
+}
+
+static void rule__each_field_HAS_TO_MATCH(void **state)
+{
+	uint8_t *const fields[] = {
+		&rule.eth.val.dst_mac[5], &rule.eth.val.src_mac[0],
+		(uint8_t *)&rule.eth.val.ether_type,
+		(uint8_t *)&rule.eth.val.vlan_tag + 1,
+		(uint8_t *)&rule.ip.val.src_ip, (uint8_t *)&rule.ip.val.dst_ip,
+		(uint8_t *)&rule.l4.val.src_port,
+		(uint8_t *)&rule.l4.val.dst_port,
+	};
+	uint32_t len = frame_write(mem[0], &to_match);
+
+	receive(qp[1], 3, ROOM);
+	fill_rule();
+	assert_true(reaches(len));
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		*fields[i] ^= 1;
+		assert_false(reaches(len));
+		*fields[i] ^= 1;
+	}
+	rule.l4.type = IBV_FLOW_SPEC_TCP;
+	assert_false(reaches(len));
+	rule.l4.type = IBV_FLOW_SPEC_UDP;
+	/* bits outside the mask do not count */
+	rule.eth.val.vlan_tag = htons(0x1007);
+	memset(&rule.eth.mask.dst_mac, 0, 6);
+	rule.eth.val.dst_mac[5] ^= 1;
+	assert_true(reaches(len));
+	/* a tag is asked for */
+	len = udp(20);
+	assert_false(reaches(len));
+	rule.eth.mask.vlan_tag = 0;
+	assert_true(reaches(len));
+}
+
+/* The first of the matching rules, by priority, takes the frame. */
+static void rule__of_two_THE_FIRST(void **state)
+{
+	struct ibv_flow *late, *early, *any, *sniffer;
+	uint32_t len = udp(8);
+
+	fill_rule();
+	rule.attr.num_of_specs = 0;
+	rule.attr.type = IBV_FLOW_ATTR_ALL_DEFAULT;
+	any = ibv_create_flow(qp[0], &rule.attr);
+	rule.attr.type = IBV_FLOW_ATTR_SNIFFER;
+	sniffer = ibv_create_flow(qp[0], &rule.attr);
+	assert_true(any && sniffer);
+	fill_rule();
+	rule.attr.num_of_specs = 1;
+	rule.eth.mask.vlan_tag = 0;
+	rule.attr.priority = 5;
+	late = ibv_create_flow(qp[0], &rule.attr);
+	rule.attr.priority = 4;
+	early = ibv_create_flow(qp[1], &rule.attr);
+	assert_true(late && early);
+	for (uint64_t i = 0; i < 4; i++) {
+		receive(qp[0], 10 + i, ROOM);
+		receive(qp[1], 20 + i, ROOM);
+	}
+	sends(len);
+	(void)expect(20);	/* early */
+	(void)expect(10);	/* the sniffer */
+	quiet();
+	assert_int_equal(ibv_destroy_flow(sniffer), 0);
+	mem[0][0] ^= 0x80;
+	sends(len);
+	(void)expect(11);	/* any */
+	quiet();
+	assert_int_equal(ibv_destroy_flow(early), 0);
+	mem[0][0] ^= 0x80;
+	sends(len);
+	(void)expect(12);	/* late */
+	quiet();
+	assert_int_equal(ibv_destroy_flow(late), 0);
+	assert_int_equal(ibv_destroy_flow(any), 0);
+}
+
+static void rule__for_multicast_ONLY_THAT(void **state)
+{
+	struct ibv_flow *flow;
+	uint32_t len = udp(8);
+
+	fill_rule();
+	rule.attr.num_of_specs = 0;
+	rule.attr.type = IBV_FLOW_ATTR_MC_DEFAULT;
+	flow = ibv_create_flow(qp[1], &rule.attr);
+	assert_non_null(flow);
+	receive(qp[1], 1, ROOM);
+	sends(len);
+	quiet();
+	mem[0][0] |= 1;
+	sends(len);
+	(void)expect(1);
+	assert_int_equal(ibv_destroy_flow(flow), 0);
+}
+
+static void refused(struct ibv_qp *q, int error)
+{
+	errno = 0;
+	assert_null(ibv_create_flow(q, &rule.attr));
+	assert_int_equal(errno, error);
+	fill_rule();
+}
+
+static void rule__bad_values_REFUSED(void **state)
+{
+	struct ibv_qp_init_attr a = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
+		.cap = { 1, 1, 1, 1, 0 },
+	};
+	struct ibv_qp *rc = soft_create_qp(pd, &a);
+
+	fill_rule();
+	refused(rc, EINVAL);
+	rule.attr.port = 0;
+	refused(qp[1], EINVAL);
+	rule.attr.port = 9;
+	refused(qp[1], EINVAL);
+	rule.attr.type = 4;
+	refused(qp[1], EINVAL);
+	rule.attr.type = IBV_FLOW_ATTR_SNIFFER;
+	refused(qp[1], EINVAL);
+	rule.eth.size--;
+	refused(qp[1], EINVAL);
+	rule.eth.type = IBV_FLOW_SPEC_VXLAN_TUNNEL;
+	refused(qp[1], EOPNOTSUPP);
+	rule.attr.flags = IBV_FLOW_ATTR_FLAGS_DONT_TRAP;
+	refused(qp[1], EOPNOTSUPP);
+	assert_int_equal(soft_destroy_qp(rc), 0);
+}
+
+/* ---- spread ----------------------------------------------------------- */
+
+static int set_up_rss(void **state)
+{
+	struct ibv_rwq_ind_table_init_attr t = {
+		.log_ind_tbl_size = 2, .ind_tbl = wqs,
+	};
+	struct ibv_wq_attr ready = {
+		.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = IBV_WQS_RDY,
+	};
+	struct ibv_qp_init_attr_ex a = {
+		.qp_type = IBV_QPT_RAW_PACKET, .pd = pd,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE |
+			     IBV_QP_INIT_ATTR_RX_HASH,
+	};
+
+	if (set_up(state))
+		return -1;
+	for (uint32_t i = 0; i < QUEUES; i++) {
+		struct ibv_wq_init_attr w = {
+			.wq_type = IBV_WQT_RQ, .max_wr = 16, .max_sge = 1,
+			.pd = pd, .cq = cq,
+		};
+
+		wqs[i] = ibv_create_wq(c, &w);
+		if (!wqs[i] || ibv_modify_wq(wqs[i], &ready))
+			return -1;
+	}
+	table = ibv_create_rwq_ind_table(c, &t);
+	a.pd = pd;
+	a.rwq_ind_tbl = table;
+	a.rx_hash_conf = (struct ibv_rx_hash_conf) {
+		IBV_RX_HASH_FUNC_TOEPLITZ, sizeof(frame_key),
+		(uint8_t *)(uintptr_t)frame_key,
+		IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4 |
+		IBV_RX_HASH_SRC_PORT_UDP | IBV_RX_HASH_DST_PORT_UDP,
+	};
+	rss = soft_create_qp_ex(c, &a);
+	return rss ? 0 : -1;
+}
+
+static int tear_down_rss(void **state)
+{
+	assert_int_equal(soft_destroy_qp(rss), 0);
+	assert_int_equal(ibv_destroy_rwq_ind_table(table), 0);
+	for (uint32_t i = 0; i < QUEUES; i++)
+		assert_int_equal(ibv_destroy_wq(wqs[i]), 0);
+	return tear_down(state);
+}
+
+static void post_wq(uint32_t i, uint64_t id, uint32_t lkey)
+{
+	struct ibv_sge sge = { (uintptr_t)mem[1] + id * 100, 100, lkey };
+	struct ibv_recv_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 };
+	struct ibv_recv_wr *bad;
+
+	assert_int_equal(ibv_post_wq_recv(wqs[i], &wr, &bad), 0);
+}
+
+/* The queue of a packet, by another way than the device's. */
+static uint32_t queue_of(uint16_t sport)
+{
+	uint8_t in[12] = { 10, 1, 2, 3, 10, 4, 5, 6 };
+
+	(void)frame_put(frame_put(in + 8, sport, 2), 2000, 2);
+	return soft_toeplitz(frame_key, in, sizeof(in)) % QUEUES;
+}
+
+static void datagrams__over_four_queues_BY_THEIR_HASH(void **state)
+{
+	struct ibv_flow *flow = rule_to(rss, frame_dst);
+	uint64_t next[QUEUES];
+	uint32_t used = 0;
+
+	for (uint32_t i = 0; i < QUEUES; i++) {
+		next[i] = 100 + 16 * i;
+		for (uint32_t n = 0; n < 16; n++)
+			post_wq(i, 100 + 16 * i + n, mr[1]->lkey);
+	}
+	for (uint16_t sport = 1; sport <= 24; sport++) {
+		const struct frame_of f = {
+			"10.1.2.3", "10.4.5.6", sport, 2000, .proto = UDP,
+			.payload = sport,
+		};
+		uint32_t len = frame_write(mem[0], &f), i = queue_of(sport);
+		struct ibv_wc wc;
+
+		sends(len);
+		wc = expect(next[i]);
+		assert_int_equal(wc.qp_num, wqs[i]->wq_num);
+		assert_int_equal(wc.byte_len, len);
+		assert_memory_equal(mem[1] + next[i]++ * 100, mem[0], len);
+		used |= 1u << i;
+	}
+	assert_int_equal(used, 15);
+	quiet();
+	assert_int_equal(ibv_destroy_flow(flow), 0);
+}
+
+/* A queue without a receive drops its packets. The others go on. */
+static void queue__empty_DROPS_ITS_SHARE(void **state)
+{
+	struct ibv_flow *flow = rule_to(rss, frame_dst);
+	uint32_t dropped = 0;
+
+	for (uint32_t i = 1; i < QUEUES; i++)
+		for (uint32_t n = 0; n < 16; n++)
+			post_wq(i, 100, mr[1]->lkey);
+	for (uint16_t sport = 1; sport <= 16; sport++) {
+		const struct frame_of f = {
+			"10.1.2.3", "10.4.5.6", sport, 2000, .proto = UDP,
+		};
+
+		sends(frame_write(mem[0], &f));
+		if (queue_of(sport))
+			(void)expect(100);
+		else
+			dropped++;
+		quiet();
+	}
+	assert_true(dropped);
+	assert_int_equal(ibv_destroy_flow(flow), 0);
+}
+
+static void queue__receive_with_a_wrong_key_FAILS_ALONE(void **state)
+{
+	struct ibv_flow *flow = rule_to(rss, frame_dst);
+	struct ibv_async_event ev;
+	struct ibv_wc wc;
+	uint32_t i = queue_of(1);
+	const struct frame_of f = {
+		"10.1.2.3", "10.4.5.6", 1, 2000, .proto = UDP,
+	};
+
+	post_wq(i, 7, mr[1]->lkey ^ 0xff00);
+	post_wq(i, 8, mr[1]->lkey);
+	sends(frame_write(mem[0], &f));
+	assert_int_equal(soft_poll_cq(cq, 1, &wc), 1);
+	assert_int_equal(wc.wr_id, 7);
+	assert_int_equal(wc.status, IBV_WC_LOC_PROT_ERR);
+	assert_int_equal(soft_poll_cq(cq, 1, &wc), 1);
+	assert_int_equal(wc.wr_id, 8);
+	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(wqs[i]->state, IBV_WQS_ERR);
+	assert_int_equal(wqs[(i + 1) % QUEUES]->state, IBV_WQS_RDY);
+	assert_int_equal(soft_get_async_event(c, &ev), 0);
+	assert_int_equal(ev.event_type, IBV_EVENT_WQ_FATAL);
+	assert_ptr_equal(ev.element.wq, wqs[i]);
+	soft_ack_async_event(&ev);
+	assert_int_equal(ibv_destroy_flow(flow), 0);
+}
+
+int main(void)
+{
+#define T(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
+#define R(fn) cmocka_unit_test_setup_teardown(fn, set_up_rss, tear_down_rss)
+	const struct CMUnitTest tests[] = {
+		T(send__to_the_address_of_a_rule_ARRIVES),
+		T(send__nobody_takes_it_LOST),
+		T(send__no_whole_header_EINVAL),
+		T(rule__each_field_HAS_TO_MATCH),
+		T(rule__of_two_THE_FIRST),
+		T(rule__for_multicast_ONLY_THAT),
+		T(rule__bad_values_REFUSED),
+		R(datagrams__over_four_queues_BY_THEIR_HASH),
+		R(queue__empty_DROPS_ITS_SHARE),
+		R(queue__receive_with_a_wrong_key_FAILS_ALONE),
+	};
+
+	join_own_fabric("eth");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
