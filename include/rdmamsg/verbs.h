@@ -39,7 +39,10 @@ struct ibv_mr *rdmamsg_region_mr(const struct rdmamsg_region *region,
  */
 struct rdmamsg_qp;
 
-/* Receive side scaling: no send queue, and several receive queues. */
+/*
+ * Receive side scaling: no send queue, and several receive queues, which
+ * rdmamsg_qp_wq() returns.
+ */
 struct rdmamsg_rss {
 	size_t size;
 	uint32_t queues;		/* a power of two */
@@ -108,7 +111,8 @@ int rdmamsg_qp_create(struct rdmamsg *ctx,
 		      struct rdmamsg_qp **ret);
 /*
  * Destroys the queue pair. Outstanding requests do not complete. qp may be
- * NULL. -EBUSY: the queue pair is in a multicast group. Another error is the
+ * NULL. -EBUSY: the queue pair has rules of ibv_create_flow(), or is in a
+ * multicast group by ibv_attach_mcast(). Another error is the
  * device's. On failure the queue pair still exists.
  *
  * rdmamsg_close() destroys queue pairs that are left. A queue pair that cannot
@@ -122,6 +126,11 @@ struct ibv_qp *rdmamsg_qp_ibv(const struct rdmamsg_qp *qp);
 struct ibv_qp_ex *rdmamsg_qp_ex(const struct rdmamsg_qp *qp);
 struct ibv_cq *rdmamsg_qp_send_cq(const struct rdmamsg_qp *qp);
 struct ibv_cq *rdmamsg_qp_recv_cq(const struct rdmamsg_qp *qp);
+/*
+ * Returns receive queue i of a queue pair with rss, for ibv_post_wq_recv(), or
+ * NULL. Completions are in rdmamsg_qp_recv_cq().
+ */
+struct ibv_wq *rdmamsg_qp_wq(const struct rdmamsg_qp *qp, uint32_t i);
 
 /*
  * Resizes one of the two queues above, like ibv_resize_cq(), on every device.
@@ -214,6 +223,17 @@ struct ibv_srq *rdmamsg_xrc_srq_ibv(const struct rdmamsg_xrc_srq *srq);
 struct ibv_cq *rdmamsg_xrc_srq_cq(const struct rdmamsg_xrc_srq *srq);
 /* The number for qp_type.xrc.remote_srqn of a send request. */
 uint32_t rdmamsg_xrc_srq_number(const struct rdmamsg_xrc_srq *srq);
+
+/*
+ * Attach the queue pair to a multicast group and detach it, like
+ * ibv_attach_mcast(). rdmamsg_qp_destroy() detaches it from the groups that are
+ * left. -EINVAL: the type has no groups; -EALREADY, -ENOENT; another error is
+ * the device's.
+ */
+int rdmamsg_qp_attach(struct rdmamsg_qp *qp, const union ibv_gid *gid,
+		      uint16_t lid);
+int rdmamsg_qp_detach(struct rdmamsg_qp *qp, const union ibv_gid *gid,
+		      uint16_t lid);
 
 /* Granted values. */
 struct rdmamsg_qp_attr {

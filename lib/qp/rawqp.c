@@ -276,6 +276,7 @@ int rdmamsg_qp_create(struct rdmamsg *ctx,
 	q->ctx = ctx;
 	q->serial = atomic_fetch_add(&last_serial, 1) + 1;
 	list_init(&q->node);
+	list_init(&q->groups);
 	rdmamsg__oob_psn(&q->oob);
 	ret = take_options(q, opts);
 	if (!ret)
@@ -306,9 +307,13 @@ int rdmamsg_qp_destroy(struct rdmamsg_qp *q)
 
 	if (ret || !q)
 		return ret;
+	ret = rdmamsg__try(rdmamsg__rawqp_leave_groups(q));
+	if (ret)
+		log_debug("qp 0x%x: %s", q->ibv->qp_num, rdmamsg__text());
 	ret = rdmamsg__v_destroy_qp(q->v, q->ibv);
 	if (ret == -EBUSY)
-		return rdmamsg__fail(ret, "qp 0x%x is in a multicast group",
+		return rdmamsg__fail(ret, "qp 0x%x is in a multicast group, or "
+				     "has rules of flow steering",
 				     q->ibv->qp_num);
 	if (ret && !q->dev->device->gone &&
 	    !rdmamsg__device_lost(q->dev->device))
@@ -355,6 +360,11 @@ struct ibv_cq *rdmamsg_qp_send_cq(const struct rdmamsg_qp *q)
 struct ibv_cq *rdmamsg_qp_recv_cq(const struct rdmamsg_qp *q)
 {
 	return q ? q->recv_cq : NULL;
+}
+
+struct ibv_wq *rdmamsg_qp_wq(const struct rdmamsg_qp *q, uint32_t i)
+{
+	return q && q->wqs && i < q->rss.queues ? q->wqs[i] : NULL;
 }
 
 int rdmamsg_qp_resize_cq(struct rdmamsg_qp *q, struct ibv_cq *cq,

@@ -37,6 +37,7 @@ struct rdmamsg_qp {
 	struct oob oob;
 	uint8_t mtu;			/* code; valid if connected */
 	struct ibv_ah *ah;
+	struct list groups;		/* attached to: rawqp_group.c */
 };
 
 /* rawqp_check.c: invalid options, and options that the device lacks */
@@ -52,6 +53,12 @@ int rdmamsg__rawqp_arm(struct rdmamsg_qp *q, struct ibv_cq *cq);
 void rdmamsg__rawqp_unwatch(struct rdmamsg_qp *q);
 /* The completion queues are gone. Frees q when its events are handled. */
 void rdmamsg__rawqp_end(struct rdmamsg_qp *q);
+
+/* rawqp_group.c */
+/* Detaches from all groups. Returns the first error. */
+int rdmamsg__rawqp_leave_groups(struct rdmamsg_qp *q);
+/* Frees the memory of groups that the queue pair could not leave. */
+void rdmamsg__rawqp_forget_groups(struct rdmamsg_qp *q);
 
 /* rawqp_make.c: on failure, rdmamsg__rawqp_unmake() frees what was made */
 int rdmamsg__rawqp_make(struct rdmamsg_qp *q);

@@ -319,6 +319,7 @@ void rdmamsg__rawqp_unmake(struct rdmamsg_qp *q)
 		(void)rdmamsg__v_destroy_cq(q->v, q->recv_cq);
 	if (q->send_cq)
 		(void)rdmamsg__v_destroy_cq(q->v, q->send_cq);
+	rdmamsg__rawqp_forget_groups(q);
 	rdmamsg__pd_rele(q->opts.pd);
 	if (q->dev)
 		rdmamsg__dev_put(q->dev);

@@ -148,13 +148,14 @@ static void flag__none_THE_PLAIN_CALL(void **state)
 	assert_int_equal(asked, 0);
 }
 
-/* ---- RSS, which the soft HCA lacks ------------------------------------- */
+/* ---- RSS of a device that only notes what it is asked for --------------- */
 
 static const uint8_t rss_key[40] = { 0x6d, 0x5a, 0x56, 0xda };
 static struct ibv_wq wqs[2];
 static struct ibv_rwq_ind_table indirection;
 static int made;		/* queues and tables not destroyed */
 static struct ibv_cq *last_cq;
+static uint64_t hashed;		/* the fields that the test asks for */
 
 static struct ibv_wq *create_wq(struct ibv_context *verbs,
 				struct ibv_wq_init_attr *attr)
@@ -225,7 +226,7 @@ static int query_rss(struct ibv_context *verbs, struct ibv_device_attr_ex *attr)
 	attr->rss_caps = (struct ibv_rss_caps) {
 		.supported_qpts = 1 << IBV_QPT_UD,
 		.max_rwq_indirection_table_size = 2,
-		.rx_hash_fields_mask = IBV_RX_HASH_SRC_IPV4,
+		.rx_hash_fields_mask = 0x1ff | (uint64_t)IBV_RX_HASH_INNER,
 		.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
 	};
 	return ret;
@@ -253,8 +254,7 @@ static struct ibv_qp *create_rss(struct ibv_context *verbs,
 	assert_true(attr->comp_mask & IBV_QP_INIT_ATTR_RX_HASH);
 	assert_int_equal(attr->rx_hash_conf.rx_hash_function,
 			 IBV_RX_HASH_FUNC_TOEPLITZ);
-	assert_int_equal(attr->rx_hash_conf.rx_hash_fields_mask,
-			 IBV_RX_HASH_SRC_IPV4);
+	assert_int_equal(attr->rx_hash_conf.rx_hash_fields_mask, hashed);
 	assert_int_equal(attr->rx_hash_conf.rx_hash_key_len, sizeof(rss_key));
 	assert_memory_equal(attr->rx_hash_conf.rx_hash_key, rss_key,
 			    sizeof(rss_key));
@@ -272,11 +272,11 @@ static int refuse_steps(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return EOPNOTSUPP;
 }
 
-static void rss__the_device_takes_no_steps_IS_MADE(void **state)
+static void make_and_destroy(uint64_t fields)
 {
 	const struct rdmamsg_rss rss = {
 		.size = sizeof(rss), .queues = 2, .key = rss_key,
-		.key_len = sizeof(rss_key), .fields = IBV_RX_HASH_SRC_IPV4,
+		.key_len = sizeof(rss_key), .fields = fields,
 		.function = IBV_RX_HASH_FUNC_TOEPLITZ,
 	};
 	const struct rdmamsg_qp_options o = {
@@ -285,16 +285,31 @@ static void rss__the_device_takes_no_steps_IS_MADE(void **state)
 	};
 	struct rdmamsg_qp *qp;
 
+	hashed = fields;
+	if (rdmamsg_qp_create(ctx, &o, &qp))
+		fail_msg("rdmamsg_qp_create: %s", rdmamsg_error());
+	assert_int_equal(made, 3);
+	assert_ptr_equal(rdmamsg_qp_wq(qp, 0), &wqs[0]);
+	assert_ptr_equal(rdmamsg_qp_wq(qp, 1), &wqs[1]);
+	assert_null(rdmamsg_qp_wq(qp, 2));
+	assert_ptr_equal(rdmamsg_qp_recv_cq(qp), last_cq);
+	assert_int_equal(rdmamsg_qp_destroy(qp), 0);
+	assert_int_equal(made, 0);
+}
+
+static void rss__each_field_REACHES_A_DEVICE_WITHOUT_STEPS(void **state)
+{
 	table.open_device = open_with_rss;
 	table.query_device_ex = query_rss;
 	table.create_cq = note_cq;
 	table.create_qp_ex = create_rss;
 	table.modify_qp = refuse_steps;
-	if (rdmamsg_qp_create(ctx, &o, &qp))
-		fail_msg("rdmamsg_qp_create: %s", rdmamsg_error());
-	assert_int_equal(made, 3);
-	assert_int_equal(rdmamsg_qp_destroy(qp), 0);
-	assert_int_equal(made, 0);
+	for (int i = 0; i < 9; i++) {
+		make_and_destroy(1u << i);
+		make_and_destroy(1u << i | (uint64_t)IBV_RX_HASH_INNER);
+	}
+	make_and_destroy(0x1ff);
+	assert_null(rdmamsg_qp_wq(NULL, 0));
 }
 
 int main(void)
@@ -306,7 +321,7 @@ int main(void)
 		T(flag__that_it_only_claims_to_have_EOPNOTSUPP),
 		T(flag__of_another_type_EINVAL),
 		T(flag__none_THE_PLAIN_CALL),
-		T(rss__the_device_takes_no_steps_IS_MADE),
+		T(rss__each_field_REACHES_A_DEVICE_WITHOUT_STEPS),
 	};
 
 	join_own_fabric("create_flags");

@@ -455,6 +455,39 @@ static void tell_of(struct rdmamsg *ctx, struct ibv_qp *ibv)
 					    node)->device);
 }
 
+static void destroy__in_groups_of_the_library_LEAVES_THEM(void **state)
+{
+	union ibv_gid gid = { .raw = { 0xff, 0x0e, [15] = 1 } };
+	struct rdmamsg_qp_options o = {
+		.size = sizeof(o), .device = "soft0", .type = IBV_QPT_UD,
+	};
+	struct rdmamsg_qp *a, *rc;
+	struct rdmamsg *ctx;
+
+	assert_int_equal(rdmamsg_open(&ctx, &with_events), 0);
+	assert_int_equal(rdmamsg_qp_create(ctx, &o, &a), 0);
+	o.type = IBV_QPT_RC;
+	assert_int_equal(rdmamsg_qp_create(ctx, &o, &rc), 0);
+	assert_int_equal(rdmamsg_qp_attach(NULL, &gid, 0), -EINVAL);
+	assert_int_equal(rdmamsg_qp_attach(a, NULL, 0), -EINVAL);
+	assert_int_equal(rdmamsg_qp_attach(rc, &gid, 0), -EINVAL);
+	assert_non_null(strstr(rdmamsg_error(), "type RC"));
+	assert_int_equal(rdmamsg_qp_detach(a, &gid, 0), -ENOENT);
+	for (gid.raw[15] = 1; gid.raw[15] < 4; gid.raw[15]++)
+		assert_int_equal(rdmamsg_qp_attach(a, &gid, 0), 0);
+	gid.raw[15] = 2;
+	assert_int_equal(rdmamsg_qp_attach(a, &gid, 0), -EALREADY);
+	assert_int_equal(rdmamsg_qp_detach(a, &gid, 0), 0);
+	assert_int_equal(rdmamsg_qp_detach(a, &gid, 0), -ENOENT);
+	gid.raw[0] = 0x20;	/* not a group: the device's reason */
+	assert_int_equal(rdmamsg_qp_attach(a, &gid, 0), -EINVAL);
+	/* it is still in two groups */
+	assert_int_equal(watched.destroy_qp(rdmamsg_qp_ibv(a)), EBUSY);
+	assert_int_equal(rdmamsg_qp_destroy(a), 0);
+	rdmamsg_close(ctx);
+	assert_int_equal(cqs_destroyed, 2);
+}
+
 static void close__in_a_group_STAYS(void **state)
 {
 	const union ibv_gid group = { .raw = { 0xff, 0x0e, [15] = 1 } };
@@ -485,7 +518,7 @@ static void close__in_a_group_STAYS(void **state)
 	assert_int_equal(watched.detach_mcast(ibv, &group, 0), 0);
 }
 
-/* The soft HCA has no work queues, so the pointer alone stands for one. */
+/* The pointer alone stands for a work queue. */
 static void event__of_a_work_queue_NAMES_ITS_QUEUE_PAIR(void **state)
 {
 	struct rdmamsg_qp_options o = { .size = sizeof(o), .device = "soft0" };
@@ -693,6 +726,7 @@ int main(void)
 		cmocka_unit_test(cq__vector_IS_CHECKED_AND_USED),
 		cmocka_unit_test(cq__context_IS_THE_USER),
 		cmocka_unit_test(cq__resized_HAS_THE_ROOM),
+		WATCHED(destroy__in_groups_of_the_library_LEAVES_THEM),
 		WATCHED(close__in_a_group_STAYS),
 		WATCHED(event__of_a_work_queue_NAMES_ITS_QUEUE_PAIR),
 		WATCHED(new__cannot_be_undone_STAYS),
