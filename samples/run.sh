@@ -313,7 +313,7 @@ output_full()
 sample_usage()
 {
 	for sample in echo echo-client own-loop ev-loop threads srq apm \
-		rc-pingpong atomics dc layout allreduce
+		rc-pingpong atomics dc layout allreduce rss
 	do
 		# configure --without-ev
 		[ -x "$bin/$sample" ] || [ $sample != ev-loop ] || continue
@@ -1871,6 +1871,29 @@ topic_mckey()
 	server_ends 0
 }
 
+# Each of four queues gets packets, which are 1000 together.
+rss_sample()
+{
+	"$bin/rss" -s -c 1000 >got 2>told &
+	server=$!
+	await grep -q '^waiting for 1000 packets$' got
+	returns 0 "$bin/rss" -c 1000 -f 100
+	server_ends 0
+	[ "$(grep -c '^queue [0-3]: [1-9][0-9]* packets$' got)" -eq 4 ]
+	[ "$(awk '/^queue/ { n += $3 } END { print n }' got)" -eq 1000 ]
+	complains 2 "'-c 0'\|-c 0" "$bin/rss" -c 0
+	complains 2 'not like 02:' "$bin/rss" -m 1
+	complains 2 'no operand' "$bin/rss" x
+	complains 1 'must be a power of two' "$bin/rss" -s -q 3
+}
+
+# Neither Soft-RoCE nor siw has raw packets.
+rss_absent()
+{
+	complains 1 '^rss: a queue pair: .*device' "$bin/rss" -s
+	complains 1 '^rss: a queue pair: .*device' "$bin/rss"
+}
+
 # multicast OPTION...
 multicast()
 {
@@ -2690,6 +2713,10 @@ run topic-raw topic --raw
 # mckey needs a device that librdmacm finds
 [ "${RDMAMSG_DEVICE-}" = soft ] || run topic-mckey topic_mckey
 run topic-members topic_members
+if on_soft_hca
+then run rss rss_sample
+else run rss rss_absent
+fi
 run multicast multicast
 run multicast-mistakes multicast_mistakes
 run topic-interrupted topic_interrupted
