@@ -1215,6 +1215,12 @@ perf_plot()
 		drawn both.svg
 		expects both.svg '</svg>'
 		expects both.svg 'event.json: lat'
+		returns 0 "$perf" plot poll.json event.json --compact \
+			--plot=small.svg
+		expects small.svg 'poll.json: lat.*p99.9'
+		expects small.svg 'event.json: bw, .*, event<'
+		not grep 'over time' small.svg
+		[ "$(wc -c <small.svg)" -lt 25000 ]
 		drawn both.png
 		[ "$(head -c 4 both.png | tail -c 3)" = PNG ]
 		client lat -s 64 -n 300 --event --json --plot=run.svg

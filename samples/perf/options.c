@@ -13,7 +13,7 @@
 #define TO_EXIT(status)	((status) + 1)
 
 enum { OPT_POLL = 256, OPT_EVENT, OPT_ONCE, OPT_CHECK, OPT_JSON, OPT_SRQ,
-       OPT_COLD, OPT_PLOT, OPT_HIST,
+       OPT_COLD, OPT_PLOT, OPT_COMPACT, OPT_HIST,
        OPT_CPUS, OPT_ONLY,
        OPT_GUARD, OPT_CRC, OPT_FAILOVER, OPT_KEY_FILE };
 
@@ -30,6 +30,7 @@ static const struct option long_options[] = {
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "cold", no_argument, NULL, OPT_COLD },
 	{ "plot", required_argument, NULL, OPT_PLOT },
+	{ "compact", no_argument, NULL, OPT_COMPACT },
 	{ "hist", no_argument, NULL, OPT_HIST },
 	{ "cpus", required_argument, NULL, OPT_CPUS },
 	{ "only", required_argument, NULL, OPT_ONLY },
@@ -47,7 +48,7 @@ static const struct option long_options[] = {
 static const char help[] =
 "Usage: rdmamsg-perf server [OPTION...]\n"
 "       rdmamsg-perf TEST HOST [OPTION...]\n"
-"       rdmamsg-perf plot FILE... [--plot=FILE]\n"
+"       rdmamsg-perf plot FILE... [--plot=FILE] [--compact]\n"
 "       rdmamsg-perf compare [OPTION...]\n"
 "\n"
 "Measures messages between a server and a client. Start the server on one host,\n"
@@ -92,6 +93,8 @@ static const char help[] =
 "      --hist          print how the latencies are distributed (not tune, conns)\n"
 "      --plot=FILE     draw into FILE.svg or FILE.png with gnuplot, or for '-' as\n"
 "                      text (also of plot; not tune, conns)\n"
+"      --compact       a small picture: nothing over time, and bandwidths of\n"
+"                      rate and bw only (with --plot)\n"
 "      --guard         guard both ends of each connection (not tune)\n"
 "      --crc           a CRC-32C over each message (not tune)\n"
 "      --failover=HOST go on over another connection when one is lost, to the\n"
@@ -225,6 +228,7 @@ static bool applies(const struct perf_options *o, int opt)
 	case 'n':
 		return o->command != CMD_SERVER && o->command != CMD_PLOT;
 	case OPT_PLOT:
+	case OPT_COMPACT:
 		return o->command == CMD_TEST || o->command == CMD_PLOT;
 	default:
 		return o->command != CMD_PLOT && o->command != CMD_COMPARE;
@@ -288,6 +292,9 @@ static int option(struct perf_options *o, int opt, const char *arg)
 		o->plot = arg;
 		return perf_plot_can(arg) ? 0 :
 		       wrong("--plot '%s': FILE.svg, FILE.png or -", arg);
+	case OPT_COMPACT:
+		perf_plot_compact();
+		return 0;
 	case OPT_SRQ:
 		o->srq = true;
 		return 0;

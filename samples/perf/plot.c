@@ -31,6 +31,7 @@ struct plot_set {
 };
 
 static struct plot_set set;
+static bool compact;
 
 /* ---- the rows --------------------------------------------------------- */
 
@@ -253,11 +254,39 @@ static void put_times(FILE *f, size_t i)
 static void put_plot(FILE *f, size_t i, int column, const char *what,
 		     const char *axes, int color, int dash)
 {
-	fprintf(f, "%s $curve%zu using 1:%d %s with linespoints lc %d dt %d "
-		"title '", color > 1 || dash > 1 ? "," : "plot", i, column,
-		axes, color, dash);
+	/* a point takes 100 bytes, but a line needs two */
+	fprintf(f, "%s $curve%zu using 1:%d %s with %s lc %d dt %d title '",
+		color > 1 || dash > 1 ? "," : "plot", i, column, axes,
+		compact && end_of(i) > i + 1 ? "lines" : "linespoints", color,
+		dash);
 	put_curve(f, i);
 	fprintf(f, "%s'", what);
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+
+	return n > m && !strcmp(s + n - m, end);
+}
+
+/* Returns true for the curves that a compact picture has in its first plot. */
+static bool is_latency(size_t i)
+{
+	const char *test = set.rows[i].test;
+
+	return !ends_with(test, "bw") && strcmp(test, "bw") &&
+	       strcmp(test, "rate");
+}
+
+/* Returns the number of such curves, or of the others. */
+static size_t curves(bool latency)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < set.count; i = end_of(i))
+		n += is_latency(i) == latency;
+	return n;
 }
 
 static void put_latency(FILE *f)
@@ -267,9 +296,25 @@ static void put_latency(FILE *f)
 
 	fputs("set logscale xy\nset xlabel 'bytes'\n"
 	      "set ylabel 'microseconds'\nset title 'latency'\n", f);
-	for (size_t i = 0; i < set.count; i = end_of(i), color++)
+	for (size_t i = 0; i < set.count; i = end_of(i)) {
+		if (compact && !is_latency(i))
+			continue;
 		for (int k = 0; k < 3; k++)
 			put_plot(f, i, 2 + k, names[k], "", color, 1 + k);
+		color++;
+	}
+	fputc('\n', f);
+}
+
+static void put_bandwidth(FILE *f)
+{
+	int color = 1;
+
+	fputs("set logscale xy\nset xlabel 'bytes'\nset ylabel 'MB/s'\n"
+	      "set title 'bandwidth'\n", f);
+	for (size_t i = 0; i < set.count; i = end_of(i))
+		if (!is_latency(i))
+			put_plot(f, i, 6, "", "", color++, 1);
 	fputc('\n', f);
 }
 
@@ -318,14 +363,43 @@ static void put_over_time(FILE *f)
 	fputc('\n', f);
 }
 
+static void put_terminal(FILE *f, bool svg, int width, int height)
+{
+	fprintf(f, "set encoding utf8\nset terminal %s size %d,%d noenhanced\n",
+		svg ? "svg dynamic background 'white'" : "pngcairo", width,
+		height);
+	fputs("set grid\nset key outside below maxcols 2\n", f);
+}
+
+/* One row: latencies of tests of latency, bandwidths of the others. */
+static void compact_script(FILE *f, bool svg)
+{
+	bool latency = curves(true), bandwidth = curves(false);
+	int plots = latency + bandwidth;
+
+	put_terminal(f, svg, plots * 480, 420);
+	for (size_t i = 0; i < set.count; i = end_of(i))
+		put_data(f, i, end_of(i));
+	/* a mark of an axis takes 500 bytes */
+	fprintf(f, "unset grid\nset border 3\nset tics nomirror\n"
+		"unset mxtics\nunset mytics\nset xtics 1,64\nset autoscale xfix\n"
+		"set multiplot layout 1,%d\n", plots);
+	if (latency)
+		put_latency(f);
+	if (bandwidth)
+		put_bandwidth(f);
+	fputs("unset multiplot\n", f);
+}
+
 static void script(FILE *f, bool svg)
 {
 	int plots = times() ? 3 : 2;
 
-	fprintf(f, "set encoding utf8\nset terminal %s size 1000,%d noenhanced\n",
-		svg ? "svg dynamic background 'white'" : "pngcairo",
-		plots * 500);
-	fputs("set grid\nset key outside below maxcols 2\n", f);
+	if (compact) {
+		compact_script(f, svg);
+		return;
+	}
+	put_terminal(f, svg, 1000, plots * 500);
 	for (size_t i = 0; i < set.count; i = end_of(i))
 		put_data(f, i, end_of(i));
 	for (size_t i = 0; i < set.count; i++)
@@ -371,13 +445,6 @@ static int run(FILE *in, int out, FILE *err)
 	return status;
 }
 
-static bool ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s), m = strlen(end);
-
-	return n > m && !strcmp(s + n - m, end);
-}
-
 /*
  * Prints what gnuplot has said of a failure. Of a success it says much, as that
  * a single size makes a narrow plot.
@@ -412,6 +479,11 @@ static int draw(const char *to, FILE *in, int out, FILE *err)
 		blame(to, err);
 	}
 	return status ? 1 : 0;
+}
+
+void perf_plot_compact(void)
+{
+	compact = true;
 }
 
 bool perf_plot_can(const char *to)

@@ -7,6 +7,8 @@
 
 /* Keeps a result of this process for perf_plot(). */
 void perf_plot_add(const struct perf_row *r);
+/* Lets pictures be small: no rates of tests of latency, nothing over time. */
+void perf_plot_compact(void);
 /* Draws into FILE.svg or FILE.png, or for "-" as text. Returns an exit status. */
 int perf_plot(const char *to);
 /* Reads the files and draws them. Returns an exit status. */
