@@ -1159,11 +1159,33 @@ perf_compare()
 	complains 2 "'x': one operand too many" "$perf" compare x
 	complains 2 '--cpus is not an option of lat' "$perf" lat a --cpus=0,1
 	complains 2 '--poll is not an option of compare' "$perf" compare --poll
-	# without its tool
+	# without its tool; its driver may be there
 	mkdir none
-	returns 1 env PATH="$work/none" "$perf" compare -n 1 --only=ucx
-	said '^rdmamsg-perf: UCX, its tool is not installed$'
+	env PATH="$work/none" "$perf" compare -n 1 --only=ucx >told 2>&1 || :
+	expects told '^rdmamsg-perf: UCX, its tool is not installed$'
 	compare_interrupted
+}
+
+# driver_of NAME: rdmamsg-perf was built with its headers
+driver_of()
+{
+	grep -qi "^#define HAVE_$1 1" "$build/config.h"
+}
+
+# The drivers of other libraries, where they were built.
+perf_compare_drivers()
+{
+	for name in UCX libfabric
+	do
+		driver_of $name || continue
+		env PATH=/nowhere "$perf" compare -a "$addr" -n 1 --json \
+			--only=$name -s 1,100K >said 2>told || {
+			cat told
+			return 1
+		}
+		expects told "^rdmamsg-perf: $name, its tool is not installed$"
+		rivals $name
+	done
 }
 
 # The tools of other libraries, where they are.
@@ -2695,6 +2717,7 @@ run perf-plot perf_plot
 if [ "$(nproc)" -gt 1 ]
 then
 	! beside || run perf-compare perf_compare
+	run perf-compare-drivers perf_compare_drivers
 	run perf-compare-tools perf_compare_tools
 else
 	echo "skip perf-compare # there is one processor"

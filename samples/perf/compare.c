@@ -61,6 +61,15 @@ void rival_child(void)
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
+int rival_reap(pid_t child, int *ret_status)
+{
+	pid_t done;
+
+	while ((done = waitpid(child, ret_status, 0)) < 0 && errno == EINTR)
+		;
+	return done == child ? 0 : -1;
+}
+
 /* Forks a child whose standard output is 'out'. */
 static pid_t start(int cpu, int out)
 {
@@ -111,8 +120,7 @@ static int end(pid_t child, int sig)
 	if (child <= 0)
 		return -1;
 	kill(child, sig);
-	while (waitpid(child, &status, 0) != child && errno == EINTR)
-		;
+	(void)rival_reap(child, &status);
 	return status;
 }
 
@@ -354,7 +362,8 @@ static bool chosen(const char *list, const char *name)
 static void gather(struct compare *c)
 {
 	static const struct rival *const all[] = {
-		rival_rdmamsg, rival_tcp, rival_zmq, rival_tools,
+		rival_rdmamsg, rival_tcp, rival_zmq, rival_ucx, rival_fabric,
+		rival_tools,
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

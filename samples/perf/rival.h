@@ -5,6 +5,8 @@
 
 #include "perf.h"
 
+#include <sys/types.h>
+
 enum rival_figure {
 	RIVAL_USEC,		/* half of a round trip of a small message */
 	RIVAL_RATE,		/* small messages in a second, one way */
@@ -43,7 +45,7 @@ struct rival {
 
 /* Ends with an entry without a name. */
 extern const struct rival rival_rdmamsg[], rival_tcp[], rival_zmq[],
-	rival_tools[], rival_line[];
+	rival_ucx[], rival_fabric[], rival_tools[], rival_line[];
 
 /*
  * A connection of one of the drivers. A message has 'size' bytes, the first of
@@ -71,6 +73,15 @@ int rival_drive(const struct rival_ops *ops, void *conn,
 void rival_pin(int cpu);
 /* compare.c: lets this process end with its parent. */
 void rival_child(void);
+/* compare.c: waits for the end of a child. Returns 0 or -1. */
+int rival_reap(pid_t child, int *ret_status);
+
+/* meet.c: connects both sides. Returns a socket, or -1. */
+int rival_meet(const struct rival_run *run, bool server);
+/* meet.c: sends the own address and receives the peer's. Returns 0 or -1. */
+#define RIVAL_ADDRESS_MAX	4096
+int rival_swap(int fd, const void *own, size_t size,
+	       uint8_t ret[RIVAL_ADDRESS_MAX], size_t *ret_size);
 
 static inline double rival_now(void)
 {

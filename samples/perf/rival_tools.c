@@ -11,7 +11,9 @@
 #define OUTPUT		8192
 #define PATIENCE_S	20	/* until the server listens */
 #define PAUSE_NS	50000000
-#define SMALL_COUNT	"20000"
+/* as many as a tool sends in a tenth of a second */
+#define PING_COUNT	"100000"
+#define SMALL_COUNT	"500000"
 #define LARGE_COUNT	"1000"
 #define LARGE		65536
 #define WORDS		24
@@ -128,7 +130,9 @@ static struct numbers numbers(const struct rival_run *run)
 
 static const char *count_of(const struct rival_run *run)
 {
-	return run->size < LARGE ? SMALL_COUNT : LARGE_COUNT;
+	if (run->size >= LARGE)
+		return LARGE_COUNT;
+	return run->figure == RIVAL_USEC ? PING_COUNT : SMALL_COUNT;
 }
 
 static struct command ucx(const struct rival_run *run, const struct numbers *n)
