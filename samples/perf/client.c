@@ -47,6 +47,7 @@ struct client {
 	uint64_t *samples;	/* of all runs of a size, in their order */
 	uint64_t *sorted;
 	size_t room;		/* samples */
+	double measured;	/* seconds, of all runs of a size */
 };
 
 /* Defaults of each test. The first run has so many messages. */
@@ -152,6 +153,7 @@ static int add(struct client *c, struct perf_result *r, uint32_t count,
 	if (perf_link_run(l))
 		return -1;
 	*used += (count + l->every - 1) / l->every;
+	c->measured += seconds(l);
 	r->count += count;
 	r->errors += l->errors;
 	r->copied += l->copied;
@@ -169,7 +171,8 @@ static double figure(const struct perf_result *r)
 }
 
 /*
- * Runs twice as many messages as before, until that does not change the figure.
+ * Runs twice as many messages as before, until that does not change the figure, or
+ * the next run would take the time beyond its bound.
  */
 static int settle(struct client *c, struct perf_result *r, size_t *used)
 {
@@ -179,14 +182,14 @@ static int settle(struct client *c, struct perf_result *r, size_t *used)
 		uint32_t more = r->count;
 
 		before = figure(r);
-		if (r->seconds > MEASURE_MOST_S ||
+		if (2 * c->measured > MEASURE_MOST_S ||
 		    *used + more / c->link.every + 1 > c->room) {
 			r->moving = true;
 			return 0;
 		}
 		if (add(c, r, more, used))
 			return -1;
-	} while (r->seconds < MEASURE_LEAST_S ||
+	} while (c->measured < MEASURE_LEAST_S ||
 		 !perf_same_digits(before, figure(r)));
 	return 0;
 }
@@ -245,6 +248,7 @@ static int64_t measure(struct client *c, uint32_t size)
 				 .cold = o->cold };
 	size_t used = 0;
 
+	c->measured = 0;
 	l->size = size;
 	l->window = window_of(o->test, size);
 	l->every = every_of(o->test);
