@@ -16,7 +16,8 @@ set -eu
 # device comes first: it removes the device, which nothing else must have open
 programs="device errors arguments handles log stats fork connect setup accept close
 	messages crc memory cookies credits loop submit wait move idle events dead
-	death cycles failover announce fast oob oob_records oob_strangers qp raw rma atomics
+	death killed cycles failover announce fast oob oob_records oob_strangers qp
+	raw rma atomics
 	layout window features process
 	regcache srq srq_options pool pd guard group thousands
 	strangers auth chain chain_native chain_carried team team_leave team_native dc

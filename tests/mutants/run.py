@@ -39,7 +39,7 @@ DEFAULT = """
 	chaos:kill chaos:device chaos:tight hostile:client-64
 	hostile:client hostile:server hostile:client-4096 hostile:server-4096
 	fault:exchange fault:close fault:rma fault:srq-connect
-	fault:srq-exchange int:cycles int:features int:death int:idle
+	fault:srq-exchange int:cycles int:features int:death int:killed int:idle
 """.split()
 
 BOUND_FACTOR = 4	# of the time that a suite takes without a mistake
