@@ -5,7 +5,8 @@
 #
 # Runs every sample of the build directory BUILD, and rdmamsg-copy through
 # what can happen to it, over the RDMA device that has ADDR, by default or if it
-# is empty $RDMAMSG_VM_ADDR; with names only those. Prints 'ok NAME' or
+# is empty $RDMAMSG_VM_ADDR; with names only those, and the long ones only with
+# their names. Prints 'ok NAME' or
 # 'not ok NAME' for each, and '# took SECONDS NAME'; exit status 1 if one has failed.
 
 set -u
@@ -243,6 +244,15 @@ goes_on()
 no_file()
 {
 	[ -z "$(ls -A "$dir")" ]
+}
+
+# long NAME COMMAND...: runs it if it is named
+long()
+{
+	case " $only " in
+	*" $1 "*)
+		run "$@" ;;
+	esac
 }
 
 # run NAME COMMAND...: runs a case in its own directory and a subshell.
@@ -2683,7 +2693,7 @@ run dc-connections dc_connections
 run layout layout_sample
 run layout-software layout_software
 run sample-usage sample_usage
-! beside || run conform-links conform_links
+long conform-links conform_links
 run conform-finds conform_finds
 run conform-options conform_options
 run conform-mistakes conform_mistakes
@@ -2716,8 +2726,8 @@ run perf-warm perf_warm
 run perf-plot perf_plot
 if [ "$(nproc)" -gt 1 ]
 then
-	! beside || run perf-compare perf_compare
-	run perf-compare-drivers perf_compare_drivers
+	long perf-compare perf_compare
+	long perf-compare-drivers perf_compare_drivers
 	run perf-compare-tools perf_compare_tools
 else
 	echo "skip perf-compare # there is one processor"
@@ -2725,10 +2735,7 @@ fi
 run perf-tune perf_tune
 run perf-onesided perf_onesided
 run perf-checked perf_checked
-# takes ten minutes in a virtual machine
-case " $only " in
-*' perf-checked-long '*) run perf-checked-long perf_checked_long ;;
-esac
+long perf-checked-long perf_checked_long
 run soft-options soft_options
 run soft-mistakes soft_mistakes
 run ctl-options ctl_options

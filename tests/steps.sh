@@ -12,11 +12,11 @@
 host_steps="tsan tsan-check distcheck check san-check quickstart installed
 	device device-ib device-iwarp device-programs soft-threads soft-crash
 	soft-programs big
-	tsan-check-rest distcheck-rest clang pages switches cross
-	model"
-patient_steps="soft-fault soft-asan soft-hostile soft-twohost soft-ib chaos soft-iwarp
-	soft-disorder
-	soft-below soft-no-vm soft-samples soft soft-apps soft-hostile-iwarp
+	san-check-rest tsan-check-rest distcheck-rest clang pages switches cross
+	model soft-samples-rest"
+patient_steps="soft-fault soft-asan soft-hostile soft-twohost soft-samples soft-ib
+	soft-no-vm chaos soft-below soft-iwarp soft-disorder
+	soft soft-no-vm-rest soft-apps soft-hostile-iwarp
 	chaos-asan"
 # in one virtual machine after the other
 machine_steps="device-rxe integration san-integration fault chaos-vm samples
@@ -26,16 +26,16 @@ siw_steps="device-siw siw siw-rest"
 # in machines of their own
 machines_steps="twohost twohost-rest siw-twohost vm big-vm"
 
-rest_steps="tsan-check-rest distcheck-rest clang pages switches cross model soft soft-apps
-	soft-hostile-iwarp
+rest_steps="san-check-rest tsan-check-rest distcheck-rest clang pages switches cross
+	model soft soft-no-vm-rest soft-samples-rest soft-apps soft-hostile-iwarp
 	chaos-asan
 	integration-rest san-integration-rest hostile fault-rest samples-rest
 	siw-rest twohost-rest siw-twohost vm big-vm"
 named_steps="quick packages autogen"
 
 # Steps that run programs of the build asan.
-asan_steps="san-check device device-ib device-iwarp soft-asan soft-crash
-	soft-fault soft-hostile soft-hostile-iwarp san-integration
+asan_steps="san-check san-check-rest device device-ib device-iwarp soft-asan
+	soft-crash soft-fault soft-hostile soft-hostile-iwarp san-integration
 	san-integration-rest
 	chaos-asan"
 tsan_steps="tsan tsan-check soft-threads tsan-check-rest"
@@ -74,7 +74,7 @@ needs_no_build()
 }
 
 # Integration tests that wait for time to pass, and that quick leaves out.
-slow_programs='idle|death|dead|cycles|thousands|wait|credits|dc_lease'
+slow_programs='idle|death|killed|dead|cycles|thousands|wait|credits|dc_lease'
 
 # Programs whose results depend on the link layer.
 link_programs='device errors connect setup accept close messages memory move
@@ -97,24 +97,24 @@ thread_units='base/submit cm/late cm/resolve device/slow group/answer'
 # Soft-RoCE only what they find on the soft HCA. The second list has what takes
 # a machine long: many connections, or large messages through an emulated card.
 guest_programs='device errors fork connect accept close messages events
-	dead death failover qp rma srq group chain'
-guest_programs_rest='memory oob atomics window features pd dc dc_onesided layout
-	chain_native team'
+	dead death failover qp rma chain'
+guest_programs_rest='killed srq group memory oob atomics window features pd dc
+	dc_onesided layout chain_native team'
 
 # What iWARP does otherwise: connections, completions, order and ends. The machine
 # takes half a minute for the first list, and four minutes for the second.
 siw_programs='setup messages rma'
 siw_programs_rest='device errors fork connect accept cookies close events move
 	memory loop wait window regcache pool pd srq guard dead failover crc credits
-	idle submit stats auth strangers cycles announce thousands death'
+	idle submit stats auth strangers cycles announce thousands death killed'
 
 # Options, mistakes and the soft HCA's own tools need no kernel, and what the
 # library does on Soft-RoCE the integration programs show.
-guest_samples='echo rc-pingpong topic-mckey multicast copy-server-killed
+guest_samples='echo rc-pingpong topic-mckey
 	info-rxe topic-members doctor-peer doctor-rxe-link-down
 	doctor-rxe-modules'
 guest_samples_rest='info-fields info-agrees atomics dc layout allreduce
-	copy-files copy-client-killed
+	multicast copy-files copy-client-killed copy-server-killed
 	doctor-rxe-host doctor-rxe-no-address doctor-rxe-mtu
 	doctor-rxe-no-link doctor-rxe-cgroup doctor-rxe-permission
 	doctor-rxe-container doctor-rxe-provider doctor-rxe-netns'
@@ -125,7 +125,7 @@ guest_faults='connect removed'
 guest_faults_rest='exchange teardown qp-fatal rma srq-connect'
 
 # Between machines: one way to lose a peer of each kind. On the soft HCA all run.
-twohost_cases='both_networks one_way choice wrong_choice link_down_up
+twohost_cases='both_networks one_way choice link_down_up
 	cut_large_to_server killed_a failover_standby'
 
 # iWARP between machines: a silent cut, which TCP hides, and ends of all kinds.
@@ -201,7 +201,8 @@ alternatives()
 make_sanitized()
 {
 	case $1 in
-	asan)	programs='unit|integration|device|fault|hostile|fuzz|model|soft' ;;
+	asan)	programs='unit|integration|device|fault|hostile|fuzz|soft'
+		! wants san-check-rest || programs="$programs|model" ;;
 	tsan)	programs=$(thread_pattern) ;;
 	esac
 	programs=$(value "$1" check_PROGRAMS | tr ' ' '\n' |
@@ -339,10 +340,16 @@ without_vm()
 	done
 	# programs that move large payloads
 	on_soft "$work/gcc" messages memory fast rma srq oob || status=1
-	sh "$top/tests/soft/run.sh" "$work/gcc" 'ib_*_bw*' rping-size riostream \
-	    'fi_pingpong*' rdmamsg-perf || status=1
+	sh "$top/tests/soft/run.sh" "$work/gcc" ib_send_bw ib_read_bw ib_write_bw \
+	    rping-size riostream 'fi_pingpong*' rdmamsg-perf || status=1
 	"$work/gcc/tests/soft/crash" 30 || status=1
 	return $status
+}
+
+without_vm_rest()
+{
+	RDMAMSG_SOFT_NO_VM=1 \
+	    sh "$top/tests/soft/run.sh" "$work/gcc" 'ib_*_bw*'
 }
 
 # below PROGRAM...: runs it with the soft HCA below libibverbs, in a fabric of
@@ -354,11 +361,17 @@ below()
 	    "$work/gcc/lib/soft/tools/rdmamsg-soft" "$@"
 }
 
+# samples_on_soft [NAME...]
+samples_on_soft()
+{
+	RDMAMSG_DEVICE=soft RDMAMSG_SOFT_FABRIC=test-$$ \
+	    sh "$top/samples/run.sh" "$work/gcc" 127.0.0.1 "$@"
+}
+
 on_soft_samples()
 {
 	status=0
-	RDMAMSG_DEVICE=soft RDMAMSG_SOFT_FABRIC=test-$$ \
-	    sh "$top/samples/run.sh" "$work/gcc" 127.0.0.1 || status=1
+	samples_on_soft || status=1
 	sh "$top/tests/soft/syscalls.sh" "$work/gcc" || [ $? -eq 77 ] ||
 	    status=1
 	return $status
@@ -371,15 +384,19 @@ model()
 	    --loose && echo 'ok model'
 }
 
-# on_siw SAMPLE PROGRAM...
+# on_siw PROGRAM...
 on_siw()
 {
-	sample=$1 status=0
-	shift
-	in_machine sh "$top/tests/integration/run.sh" "$work/gcc" "$@" ||
-	    status=$?
-	in_machine sh "$top/samples/run.sh" "$work/gcc" "" "$sample" ||
-	    status=$?
+	in_machine sh "$top/tests/integration/run.sh" "$work/gcc" "$@"
+}
+
+siw_rest()
+{
+	status=0
+	# shellcheck disable=SC2086 # words
+	on_siw $siw_programs_rest || status=$?
+	in_machine sh "$top/samples/run.sh" "$work/gcc" "" \
+		perf-checked perf-checked-long || status=$?
 	return $status
 }
 
@@ -445,7 +462,9 @@ run_step()
 	tsan)	build $1 CC=clang --enable-debug --with-sanitizer=thread ;;
 	check)	check_tests gcc . ;;
 	san-check)
-		check_tests asan 'unit|model|fuzz' ;;
+		check_tests asan 'unit|fuzz' ;;
+	san-check-rest)
+		check_tests asan model ;;
 	tsan-check)
 		check_tests tsan "$(thread_unit_pattern)" ;;
 	tsan-check-rest)
@@ -480,7 +499,7 @@ run_step()
 		RDMAMSG_SOFT_LINK=ib on_soft "$work/gcc" $link_programs fast ;;
 	soft-iwarp)
 		RDMAMSG_SOFT_LINK=iwarp on_soft "$work/gcc" \
-			$link_programs fast thousands dead death dc_onesided ;;
+			$link_programs fast thousands dead death killed dc_onesided ;;
 	soft-disorder)
 		RDMAMSG_SOFT_LINK=iwarp RDMAMSG_SOFT_ORDER=3 \
 			on_soft "$work/gcc" $order_programs ;;
@@ -492,6 +511,8 @@ run_step()
 		"$work/asan/tests/soft/crash" ;;
 	soft-no-vm)
 		without_vm ;;
+	soft-no-vm-rest)
+		without_vm_rest ;;
 	soft-fault)
 		below sh "$top/tests/fault/run.sh" "$work/asan" ;;
 	soft-hostile)
@@ -501,6 +522,8 @@ run_step()
 			sh "$top/tests/hostile/run.sh" "$work/asan" ;;
 	soft-samples)
 		on_soft_samples ;;
+	soft-samples-rest)
+		samples_on_soft conform-links perf-compare ;;
 	soft-below)
 		on_soft_below ;;
 	soft-programs)
@@ -522,9 +545,9 @@ run_step()
 		in_machine "$work/gcc/tests/device/conform" -d rxe0 ;;
 	device-siw)
 		in_machine "$work/gcc/tests/device/conform" -d siw0 ;;
-	siw)	on_siw perf-checked $siw_programs ;;
+	siw)	on_siw $siw_programs ;;
 	siw-rest)
-		on_siw perf-checked-long $siw_programs_rest ;;
+		siw_rest ;;
 	integration)
 		in_machine sh "$top/tests/integration/run.sh" "$work/gcc" \
 			$guest_programs ;;
