@@ -220,7 +220,7 @@ struct plan {
 #define DEAD_OOB_MS	5000	/* an aborted peer sends no notice */
 #define DEAD_LANE_MS	3000	/* with failover another lane follows */
 #define DOWN_MS		8000	/* a fault is over by then, see harm.c */
-#define SLACK_MS	15000	/* a busy host */
+#define SLACK_MS	30000	/* a busy host */
 /*
  * A sender waits so long for on_writable after the receiver has released
  * everything: the library notices a dead peer after up to 1.25 times DEAD_MS.
@@ -278,6 +278,7 @@ struct round {
 	struct journal *journal[SLOTS][LIVES];
 	uint32_t violations;
 	char violation[512];
+	uint64_t blamed[SLOTS];		/* a bit for each life */
 	uint64_t connections, messages;
 	bool until_told;		/* a signal ends the load */
 };
@@ -288,6 +289,8 @@ extern volatile int interrupted;
 void round_work(struct round *r);
 void round_violation(struct round *r, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+/* The end of this process's log is printed if the round fails. */
+void round_blame(struct round *r, const struct journal *j);
 void process_start(struct round *r, uint32_t slot);
 void process_kill(struct round *r, uint32_t slot);
 

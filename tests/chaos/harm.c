@@ -16,6 +16,7 @@
 #include "soft/control/soft_ctl.h"
 
 #define UNDO_MAX	16
+#define UNDO_MS		60000	/* a busy host answers far earlier */
 #define USUAL_MS	3000	/* every_ms is the mean for this load */
 
 /* A fault that ends later. */
@@ -136,10 +137,19 @@ static bool harm_done(enum harm harm, int pid, bool begin)
 	return on_soft() ? soft_harm(harm, pid, begin) : vm_harm(harm, begin);
 }
 
+/* Without reaping the process, as parent.c does. */
+static bool has_ended(int pid)
+{
+	siginfo_t info = { .si_pid = 0 };
+
+	return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) ||
+	       info.si_pid;
+}
+
 static void undo_now(struct round *r, struct undo *u)
 {
 	struct process *p = &r->process[u->slot];
-	int tries = 0;
+	uint64_t end = now_ms() + UNDO_MS;
 
 	u->at = 0;
 	if (u->harm == HARM_STOP) {
@@ -152,8 +162,16 @@ static void undo_now(struct round *r, struct undo *u)
 	}
 	if (on_soft() && p->pid != u->pid)
 		return;		/* the process and its node have ended */
-	while (!harm_done(u->harm, u->pid, false) && tries++ < 100)
+	while (!harm_done(u->harm, u->pid, false)) {
+		if (on_soft() && has_ended(u->pid))
+			return;
+		if (now_ms() >= end) {
+			round_violation(r, "a fault of process %u (%x) does "
+					"not end", u->slot, u->harm);
+			return;
+		}
 		(void)usleep(10000);
+	}
 }
 
 /*

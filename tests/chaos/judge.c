@@ -278,11 +278,10 @@ struct journal *judge_peer(struct round *r, const struct record *a,
 	return NULL;
 }
 
-static void connection(struct round *r, struct journal *cj,
-		       const struct record *c)
+static void both_ends(struct round *r, struct journal *cj,
+		      const struct record *c, struct journal *sj,
+		      const struct record *s)
 {
-	const struct record *s;
-	struct journal *sj = judge_peer(r, c, &s);
 	struct way there = { r, c->id, 0, c, s, cj, sj };
 	struct way back = { r, c->id, 1, s, c, sj, cj };
 
@@ -301,6 +300,21 @@ static void connection(struct round *r, struct journal *cj,
 	messages(&back);
 	onesided(&there);
 	onesided(&back);
+}
+
+static void connection(struct round *r, struct journal *cj,
+		       const struct record *c)
+{
+	const struct record *s;
+	struct journal *sj = judge_peer(r, c, &s);
+	uint32_t before = r->violations;
+
+	both_ends(r, cj, c, sj, s);
+	if (r->violations == before)
+		return;
+	round_blame(r, cj);
+	if (sj)
+		round_blame(r, sj);
 }
 
 static void count(struct round *r, const struct journal *j)
@@ -331,10 +345,12 @@ void judge(struct round *r)
 			struct journal *j = r->journal[s][i];
 
 			count(r, j);
-			if (j->violations)
+			if (j->violations) {
 				round_violation(r, "process %u-%u, %u times: "
 						"%s", s, i, j->violations,
 						j->violation);
+				round_blame(r, j);
+			}
 			for (uint32_t n = 0; n < j->records; n++)
 				if (j->record[n].side == 0)
 					connection(r, j, &j->record[n]);

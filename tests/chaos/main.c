@@ -15,6 +15,9 @@
 #define MAX_SIZE	(4u << 20)
 #define LOAD_MS		2000	/* shortest load of a round, half the longest */
 #define EACH_S		86400	/* no limit: the count of rounds is one */
+#define END_LINES	40	/* of the log of a process that has failed */
+#define END_BYTES	16384
+#define END_PROCESSES	2
 
 volatile int interrupted;
 
@@ -69,14 +72,21 @@ static struct board *new_board(int *ret_fd)
 	return *ret_fd < 0 ? NULL : share(*ret_fd, sizeof(struct board));
 }
 
+#define LOG_PATH(r)	(sizeof((r)->dir) + 64)
+
+static void log_path(const struct round *r, uint32_t slot, uint32_t life,
+		     char *ret, size_t size)
+{
+	snprintf(ret, size, "%s/process-%u-%u.log", r->dir, slot, life);
+}
+
 static void remove_logs(const struct round *r)
 {
-	char path[sizeof(r->dir) + 64];
+	char path[LOG_PATH(r)];
 
 	for (uint32_t s = 0; s < SLOTS; s++)
 		for (uint32_t i = 0; i < r->process[s].life; i++) {
-			snprintf(path, sizeof(path), "%s/process-%u-%u.log",
-				 r->dir, s, i);
+			log_path(r, s, i, path, sizeof(path));
 			(void)unlink(path);
 		}
 	(void)rmdir(r->dir);
@@ -89,6 +99,47 @@ static void forget(struct round *r)
 			(void)munmap(r->journal[s][i], JOURNAL_SIZE);
 	(void)munmap(r->board, sizeof(*r->board));
 	close(r->board_fd);
+}
+
+/* Prints the last lines of a process's log. */
+static void print_end(const struct round *r, uint32_t slot, uint32_t life)
+{
+	char path[LOG_PATH(r)], text[END_BYTES + 1];
+	const char *from;
+	size_t len = 0;
+	int lines = 0;
+	FILE *f;
+
+	log_path(r, slot, life, path, sizeof(path));
+	f = fopen(path, "r");
+	if (!f)
+		return;
+	/* a short log has no such place, and is read from its beginning */
+	(void)fseek(f, -END_BYTES, SEEK_END);
+	len = fread(text, 1, END_BYTES, f);
+	(void)fclose(f);
+	text[len] = 0;
+	for (from = text + len; from > text; from--)
+		if (from[-1] == '\n' && lines++ == END_LINES)
+			break;
+	printf("# the end of the log of process %u-%u:\n", slot, life);
+	while (*from) {
+		int n = (int)strcspn(from, "\n");
+
+		printf("#   %.*s\n", n, from);
+		from += n + (from[n] == '\n');
+	}
+}
+
+static void print_ends(const struct round *r)
+{
+	int printed = 0;
+
+	for (uint32_t s = 0; s < SLOTS; s++)
+		for (uint32_t i = 0; i < r->process[s].life; i++)
+			if (r->blamed[s] >> i & 1 &&
+			    printed++ < END_PROCESSES)
+				print_end(r, s, i);
 }
 
 static void report(const struct round *r, uint64_t took)
@@ -105,6 +156,7 @@ static void report(const struct round *r, uint64_t took)
 	       (unsigned long long)r->board->seed, r->violation);
 	printf("# again: chaos --scenario=%s --rounds=1 %llu; logs are in %s\n",
 	       r->sc->name, (unsigned long long)r->board->seed, r->dir);
+	print_ends(r);
 }
 
 static bool prepare(struct round *r, uint64_t seed, struct totals *totals)

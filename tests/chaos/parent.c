@@ -31,6 +31,11 @@ void round_violation(struct round *r, const char *fmt, ...)
 	printf("# violation: %s\n", text);
 }
 
+void round_blame(struct round *r, const struct journal *j)
+{
+	r->blamed[j->slot] |= 1ull << j->life;
+}
+
 static void open_log(const struct round *r, uint32_t slot, uint32_t life)
 {
 	char path[sizeof(r->dir) + 64];
@@ -115,11 +120,13 @@ static void ended(struct round *r, uint32_t slot, int status)
 	const struct journal *j = journal_of(r, slot);
 
 	r->process[slot].pid = 0;
-	if (status || !j->ended)
-		round_violation(r, "process %u-%u has ended with %s %d", slot,
-				j->life, WIFSIGNALED(status) ? "signal" :
-				"status", WIFSIGNALED(status) ?
-				WTERMSIG(status) : WEXITSTATUS(status));
+	if (!status && j->ended)
+		return;
+	round_violation(r, "process %u-%u has ended with %s %d", slot, j->life,
+			WIFSIGNALED(status) ? "signal" : "status",
+			WIFSIGNALED(status) ? WTERMSIG(status) :
+					      WEXITSTATUS(status));
+	round_blame(r, j);
 }
 
 /* Returns the number of processes that still run. */
@@ -225,8 +232,10 @@ static void finish(struct round *r)
 	for (uint32_t s = r->first_slot; s < r->end_slot; s++) {
 		if (!r->process[s].pid)
 			continue;
-		if (!interrupted)
+		if (!interrupted) {
 			round_violation(r, "process %u does not end", s);
+			round_blame(r, journal_of(r, s));
+		}
 		print_stack(r->process[s].pid);
 		(void)kill(r->process[s].pid, SIGTERM);
 		(void)poll(NULL, 0, 1000);

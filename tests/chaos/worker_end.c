@@ -2,6 +2,7 @@
 /* A process begins here, and ends here with nothing left. */
 #include "worker.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -9,7 +10,8 @@
 
 #include "../fds.h"
 
-#define WARM_MS		10000
+#define WARM_MS		60000	/* a connection on a busy host */
+#define WARM_AGAIN_MS	50
 /*
  * Free descriptors beyond those at the start, by slot. The soft HCA needs few
  * for a connection, and a process without a free one must go on.
@@ -28,10 +30,14 @@ static int fds;				/* descriptors before the load */
 
 /* ---- the beginning ---------------------------------------------------- */
 
-static bool warm;
+static struct {
+	bool connected, closed;
+	char why[256];			/* it has failed */
+} warm;
 
 static void warm_connected(struct rdmamsg_ep *ep)
 {
+	warm.connected = true;
 	rdmamsg_ep_close(ep);
 }
 
@@ -39,15 +45,16 @@ static void warm_closed(struct rdmamsg_ep *ep,
 			const struct rdmamsg_reason *why)
 {
 	(void)ep;
-	(void)why;
-	warm = true;
+	warm.closed = true;
+	snprintf(warm.why, sizeof(warm.why), "%s", why->text);
 }
 
-/*
- * The libraries below keep some descriptors and memory for ever. A connection
- * of the process with itself makes all of them.
- */
-static void warm_up(void)
+static void warm_failed(const char *call)
+{
+	snprintf(warm.why, sizeof(warm.why), "%s: %s", call, rdmamsg_error());
+}
+
+static void warm_connect(struct rdmamsg *ctx, uint64_t end)
 {
 	static const struct rdmamsg_handlers on = {
 		.size = sizeof(on), .on_connected = warm_connected,
@@ -55,21 +62,55 @@ static void warm_up(void)
 	};
 	struct rdmamsg_ep_options e = { .size = sizeof(e), .handlers = &on };
 	struct rdmamsg_listen_options o = { .size = sizeof(o), .ep = &e };
-	uint64_t end = now_ms() + WARM_MS;
 	struct rdmamsg_listener *l;
-	struct rdmamsg *ctx;
 	char service[16];
 
-	if (rdmamsg_open(&ctx, NULL))
+	if (rdmamsg_listen(ctx, w.board->address, "0", &o, &l)) {
+		warm_failed("listen");
 		return;
-	if (!rdmamsg_listen(ctx, w.board->address, "0", &o, &l)) {
-		snprintf(service, sizeof(service), "%u",
-			 rdmamsg_listener_port(l));
-		if (!rdmamsg_connect(ctx, w.board->address, service, &e, NULL))
-			while (!warm && now_ms() < end)
-				(void)rdmamsg_wait(ctx, 100);
 	}
-	rdmamsg_close(ctx);
+	snprintf(service, sizeof(service), "%u", rdmamsg_listener_port(l));
+	if (rdmamsg_connect(ctx, w.board->address, service, &e, NULL)) {
+		warm_failed("connect");
+		return;
+	}
+	snprintf(warm.why, sizeof(warm.why), "no end of it");
+	while (!warm.closed && now_ms() < end)
+		(void)rdmamsg_wait(ctx, 100);
+}
+
+/* The device may be without its port, or gone. All have the kernel's. */
+static bool is_harmed(void)
+{
+	uint32_t harm = w.j->kernel ? w.sc->harm : w.j->harmed;
+
+	return harm & (HARM_PORT | HARM_SILENT | HARM_DEVICE);
+}
+
+/*
+ * The libraries below keep some descriptors and memory for ever. A connection
+ * of the process with itself makes all of them. What harms it passes.
+ */
+static void warm_up(void)
+{
+	uint64_t end = now_ms() + WARM_MS;
+	struct rdmamsg *ctx;
+
+	for (;;) {
+		warm.connected = warm.closed = false;
+		if (!rdmamsg_open(&ctx, NULL)) {
+			warm_connect(ctx, end);
+			rdmamsg_close(ctx);
+		} else {
+			warm_failed("open");
+		}
+		if (warm.connected && warm.closed)
+			return;
+		if (!is_harmed() || now_ms() >= end)
+			break;
+		(void)poll(NULL, 0, WARM_AGAIN_MS);
+	}
+	violation(w.j, "no connection to itself: %s", warm.why);
 }
 
 static int wire_fds(void)
