@@ -523,7 +523,8 @@ run_step()
 	soft-samples)
 		on_soft_samples ;;
 	soft-samples-rest)
-		samples_on_soft conform-links perf-compare ;;
+		samples_on_soft conform-links perf-compare \
+		    perf-compare-drivers ;;
 	soft-below)
 		on_soft_below ;;
 	soft-programs)
