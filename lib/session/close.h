@@ -14,24 +14,26 @@
 #include "wire/proto.h"
 
 struct closing {
-	bool sent, done, seen; /* CLOSE: ours, acknowledged; the peer's */
+	bool sent, done, seen;	/* CLOSE: ours, completed; the peer's */
 	bool asserted;			/* our CLOSE confirms the peer's */
 	bool once;			/* and is the only one */
 	bool confirmed; /* the peer's CLOSE confirms ours, all before too */
 	bool proving;			/* a proof follows it */
-	bool asserted_done;		/* 'asserted' CLOSE has arrived */
+	bool asserted_done;	/* 'asserted' CLOSE, or its proof, completed */
 	bool by_peer;			/* the peer sent CLOSE first */
 	bool aborted;			/* by the program */
 	bool lost;			/* a request before CLOSE has failed */
 	bool undelivered;		/* messages that had arrived */
 	bool lost_read;			/* a read has failed or is unproven */
 	bool disconnect_sent, disconnected;
-	bool unanswered;		/* our disconnect, within its time */
-	bool reason_set;
-	bool told;			/* on_closed */
-	bool failing;			/* rdmamsg__ep_kill(), not acted on */
-	bool gap;			/* a message was skipped */
+	/* in one byte, because of the size of struct rdmamsg_ep */
+	bool unanswered : 1;		/* our disconnect, within its time */
+	bool reason_set : 1;
+	bool told : 1;			/* on_closed */
+	bool failing : 1;		/* rdmamsg__ep_kill(), not acted on */
+	bool gap : 1;			/* a message was skipped */
 	uint32_t seq;			/* sq_posted of the first CLOSE */
+	uint32_t rx;			/* rdmamsg__rx_count() at the last one */
 	struct rdmamsg_reason reason;
 	uint8_t reason_data[PROTO_HELLO_DATA_MAX];
 };

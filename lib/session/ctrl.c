@@ -361,6 +361,7 @@ static bool send_close(struct rdmamsg_ep *ep)
 		ep->close.seq = seq;
 	ep->close.once = !ep->close.sent && ep->close.seen;
 	ep->close.sent = true;
+	ep->close.rx = (uint32_t)rdmamsg__rx_count(&ep->lane);
 	ep->close.asserted = ep->close.seen;
 	/* completions do not tell what the peer has: its CLOSE does */
 	ep->close.lost |= ep->lane.came != NULL;

@@ -397,19 +397,30 @@ static bool takes_nothing(const struct rdmamsg_ep *ep)
 	       !rdmamsg__lane_lost(ep) && rdmamsg__dead_acked(ep);
 }
 
+/*
+ * Returns true if the peer has our CLOSE. Where its completion does not tell
+ * that, something must have come since.
+ */
+static bool peer_has_close(const struct rdmamsg_ep *ep)
+{
+	return ep->close.done &&
+	       (!ep->lane.came ||
+		(uint32_t)rdmamsg__rx_count(&ep->lane) != ep->close.rx);
+}
+
 /* The first reason counts. */
 static void closing_timed_out(struct rdmamsg_ep *ep)
 {
-	bool deaf = takes_nothing(ep);
+	bool deaf = takes_nothing(ep), has_close = peer_has_close(ep);
 
 	ep->close.reason_set = false;
 	if (ep->recv.paused && rdmamsg__rx_waits(ep))
 		paused_too_long(ep);
-	rdmamsg__ep_reason(ep, ep->close.done || deaf ? RDMAMSG_WHO_PEER :
+	rdmamsg__ep_reason(ep, has_close || deaf ? RDMAMSG_WHO_PEER :
 			   RDMAMSG_WHO_NETWORK, RDMAMSG_CAUSE_TIMEOUT,
 			   -ETIMEDOUT, "closing took longer than %u ms "
 			   "(close_timeout_ms): %s", ep->opts.close_timeout_ms,
-			   ep->close.done ? "the peer did not finish" : deaf ?
+			   has_close ? "the peer did not finish" : deaf ?
 			   "the peer's program has not taken all messages: it "
 			   "is stopped, has paused, or keeps the ones before" :
 			   "not everything could be delivered");

@@ -78,6 +78,40 @@ static void alone__close_in_a_cut_ENDS(void **state)
 	assert_int_equal(last_why.error, -ETIMEDOUT);
 }
 
+/* TCP takes the CLOSE, and nothing tells that the peer's host has it. */
+static void alone__close_timeout_in_a_cut_IS_OF_THE_NETWORK(void **state)
+{
+	completions_alone(100000);
+	opts.close_timeout_ms = 1000;
+	start(&activities[0], 60000);
+	steps(1000);
+	nulldev_cut(true);
+	rdmamsg_ep_close(client.ep);
+	steps(4000);
+	assert_true(client.closed);
+	assert_true(client.why.cause == RDMAMSG_CAUSE_TIMEOUT);
+	assert_int_equal(client.why.who, RDMAMSG_WHO_NETWORK);
+	stop_all();
+}
+
+/* The peer's program answers, and does not close. */
+static void alone__close_timeout_of_a_peer_IS_OF_THE_PEER(void **state)
+{
+	completions_alone(100000);
+	opts.close_timeout_ms = 20000;
+	start(&activities[0], 60000);
+	/* its CLOSE waits for a message that the client never gets */
+	server.ep->opts.close_timeout_ms = 100000;
+	server.ep->rndv.count++;
+	rdmamsg_ep_close(client.ep);
+	steps(21000);
+	server.ep->rndv.count--;
+	assert_true(client.closed);
+	assert_true(client.why.cause == RDMAMSG_CAUSE_TIMEOUT);
+	assert_int_equal(client.why.who, RDMAMSG_WHO_PEER);
+	stop_all();
+}
+
 /* An activity whose requests the peer's device answers without its program. */
 static bool has_answers(const struct activity *a)
 {
@@ -203,6 +237,8 @@ int main(void)
 		TEST(alone__slow_but_progress_LIVES_ON),
 		TEST(alone__none_NEVER_CLOSES),
 		TEST(alone__close_in_a_cut_ENDS),
+		TEST(alone__close_timeout_in_a_cut_IS_OF_THE_NETWORK),
+		TEST(alone__close_timeout_of_a_peer_IS_OF_THE_PEER),
 		TEST(alone__busy_peer_shorter_LIVES_ON),
 		TEST(alone__busy_peer_longer_CLOSES),
 		TEST(alone__stopped_both_THE_FIRST_WAITS),
