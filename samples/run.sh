@@ -1290,9 +1290,9 @@ perf_tune()
 # checked TEST COUNT OPTION...: every byte of the messages is right.
 checked()
 {
-	test=$1 count=$2
+	checked_test=$1 messages=$2
 	shift 2
-	client "$test" -n "$count" --check "$@"
+	client "$checked_test" -n "$messages" --check "$@"
 }
 
 # Messages of each path, one way and both ways.
