@@ -1295,15 +1295,26 @@ checked()
 	client "$checked_test" -n "$messages" --check "$@"
 }
 
-# Messages of each path, one way and both ways.
+# Messages of each path, one way and both ways; 50 MB of each size above 8 KB.
 perf_checked()
 {
 	start "$perf" server -a "$addr" -p 0
 	checked bw 1000 --event -s 64,8000,8K
-	checked bw 20 --event --crc -s 64K,1M
 	checked rate 300 --event --crc -s 64,8000
-	checked lat 50 --event -s 64,8K,64K,1M
+	checked lat 50 --event -s 64,8K
 	checked bw 300 --poll -s 64,8K
+	for size in 64K:16 1M:1
+	do
+		count=${size#*:} size=${size%:*}
+		checked bw $((20 * count)) --event -s $size
+		checked bw $((15 * count)) --event --crc -s $size
+		checked rate $((5 * count)) --poll -s $size
+		checked lat $((5 * count)) --event --crc -s $size
+		checked lat $((5 * count)) --poll -s $size
+	done
+	checked bw 2 --event --crc -s 16M
+	checked rate 1 --event -s 16M
+	checked lat 1 --poll -s 16M
 	end_server TERM 0
 }
 
