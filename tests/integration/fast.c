@@ -386,16 +386,31 @@ static void order__mixed_in_on_message_IS_KEPT(void **state)
 
 /* A callback of one endpoint sends through another one. */
 static struct pair q;
+static uint32_t came[200];		/* tags */
+static size_t came_count, forwarded;	/* each as three messages */
+
+/* Goes as far as there is room. */
+static void forward_more(struct end *e)
+{
+	int ret = 0;
+
+	for (; forwarded < 3 * came_count && !ret; forwarded += !ret) {
+		const uint32_t tag = came[forwarded / 3];
+		const uint32_t part = forwarded % 3;
+
+		ret = part == 1 ? end_send(e, HOW_SEND, tag % 100, tag) :
+		      fast_send(e, tag % (part ? 150 : 200), tag);
+	}
+	if (ret && ret != -EAGAIN)
+		note("%s: %s", e->name, rdmamsg_error());
+}
 
 static void forward(struct end *e, struct rdmamsg_msg *msg)
 {
-	uint32_t tag = rdmamsg_msg_tag(msg);
-
+	if (came_count < ARRAY_SIZE(came))
+		came[came_count++] = rdmamsg_msg_tag(msg);
 	rdmamsg_msg_free(msg);
-	if (fast_send(&q.c, tag % 200, tag) ||
-	    end_send(&q.c, HOW_SEND, tag % 100, tag) ||
-	    fast_send(&q.c, tag % 150, tag))
-		note("%s: no room to forward", e->name);
+	forward_more(&q.c);
 }
 
 static void order__through_another_endpoint_IS_KEPT(void **state)
@@ -406,9 +421,11 @@ static void order__through_another_endpoint_IS_KEPT(void **state)
 	/* the two forwarding ends have one context */
 	test_close(q.c.ctx);
 	q.c.ctx = p.s.ctx;
+	q.c.then_writable = forward_more;
 	pair_connect(&q);
 	p.s.then_message = forward;
-	for (uint32_t n = 0; n < 200; n++) {
+	came_count = forwarded = 0;
+	for (uint32_t n = 0; n < ARRAY_SIZE(came); n++) {
 		WAIT_FOR(q.s.received + 3 * 8 >= 3 * n);
 		assert_int_equal(fast_send(&p.c, n % 200, n), 0);
 	}
