@@ -324,7 +324,8 @@ void rdmamsg__dc_address_put(struct rdmamsg_dc_address *a)
 
 void rdmamsg_dc_address_destroy(struct rdmamsg_dc_address *a)
 {
-	if (!a || a->unused)
+	if (!a || rdmamsg__try(rdmamsg__ctx_check(a->sender->ctx)) ||
+	    a->unused)
 		return;
 	a->unused = true;
 	if (is_open(a))

@@ -73,6 +73,9 @@ int rdmamsg_dc_target_query(const struct rdmamsg_dc_target *t,
 	if (!t)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_dc_target_query: target "
 				     "is NULL");
+	err = rdmamsg__ctx_check(t->ctx);
+	if (err)
+		return err;
 	a = (struct rdmamsg_dc_target_attr){
 		.access_key = t->opts.access_key, .armed = t->armed,
 		.connections = t->connections + t->sessions,

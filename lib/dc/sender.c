@@ -135,7 +135,7 @@ void rdmamsg_dc_sender_destroy(struct rdmamsg_dc_sender *s)
 {
 	struct list *n;
 
-	if (!s || s->ending)
+	if (!s || rdmamsg__try(rdmamsg__ctx_check(s->ctx)) || s->ending)
 		return;
 	s->ending = s->told_sessions = true;
 	list_for_each(n, &s->initiators)
@@ -169,10 +169,14 @@ int rdmamsg_dc_sender_query(const struct rdmamsg_dc_sender *s,
 			    struct rdmamsg_dc_sender_attr *attr)
 {
 	struct rdmamsg_dc_sender_attr a;
+	int err;
 
 	if (!s)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_dc_sender_query: sender "
 				     "is NULL");
+	err = rdmamsg__ctx_check(s->ctx);
+	if (err)
+		return err;
 	a = (struct rdmamsg_dc_sender_attr){
 		.id = s->id, .addresses = s->address_count,
 		.connections = s->open + rdmamsg__sessions_bound(s),

@@ -469,8 +469,10 @@ void rdmamsg_dc_target_destroy(struct rdmamsg_dc_target *t)
 {
 	struct list *n;
 
+	if (!t || rdmamsg__try(rdmamsg__ctx_check(t->ctx)))
+		return;
 	/* rdmamsg_close() has closed the listener, and destroys the target */
-	if (!t || !t->listener || t->ctx->closing)
+	if (!t->listener || t->ctx->closing)
 		return;
 	rdmamsg_listener_close(t->listener);
 	t->listener = NULL;
@@ -529,6 +531,9 @@ int rdmamsg_dc_target_arm(struct rdmamsg_dc_target *t)
 	if (!t)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_dc_target_arm: target "
 				     "is NULL");
+	err = rdmamsg__ctx_check(t->ctx);
+	if (err)
+		return err;
 	if (!t->opts.on_violation)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_dc_target_arm: the "
 				     "target has no on_violation");

@@ -7,7 +7,9 @@
 #include <rdmamsg/device.h>
 #include <rdmamsg/diag.h>
 #include <rdmamsg/endpoint.h>
+#include <rdmamsg/dc.h>
 #include <rdmamsg/listener.h>
+#include <rdmamsg/rma.h>
 
 static struct pair p;
 
@@ -172,10 +174,90 @@ static void fork__all_calls_in_the_child_ECHILD(void **state)
 	pair_fini(&p);
 }
 
+/* Makes every call of dc.h. */
+static int use_dc_in_child(struct rdmamsg_dc_target *t,
+			   struct rdmamsg_dc_sender *s,
+			   struct rdmamsg_dc_address *a,
+			   struct rdmamsg_region *r)
+{
+	struct rdmamsg_dc_target_attr target = { .size = sizeof(target) };
+	struct rdmamsg_dc_sender_attr sender = { .size = sizeof(sender) };
+	struct rdmamsg_dc_address_attr address = { .size = sizeof(address) };
+	struct iovec iov = { (char[]){ "x" }, 1 };
+	struct rdmamsg_dc_target *other_t;
+	struct rdmamsg_dc_sender *other_s;
+	struct rdmamsg_dc_address *other_a;
+	struct rdmamsg_key key;
+
+	ECHILD_FROM(rdmamsg_dc_target_create(p.c.ctx, test_addr(), "0", NULL,
+					     &other_t));
+	(void)rdmamsg_dc_target_user(t);
+	(void)rdmamsg_dc_target_port(t);
+	ECHILD_FROM(rdmamsg_dc_target_arm(t));
+	ECHILD_FROM(rdmamsg_dc_target_get_key(t, r, &key));
+	ECHILD_FROM(rdmamsg_dc_target_query(t, &target));
+	ECHILD_FROM(rdmamsg_dc_sender_create(p.c.ctx, NULL, &other_s));
+	(void)rdmamsg_dc_sender_user(s);
+	ECHILD_FROM(rdmamsg_dc_sender_query(s, &sender));
+	ECHILD_FROM(rdmamsg_dc_address_create(s, test_addr(), "1", 0,
+					      NULL, &other_a));
+	(void)rdmamsg_dc_address_user(a);
+	ECHILD_FROM(rdmamsg_dc_address_query(a, &address));
+	ECHILD_FROM(rdmamsg_dc_send(a, "x", 1, 0, NULL));
+	ECHILD_FROM(rdmamsg_dc_sendv(a, &iov, 1, 0, NULL));
+	rdmamsg_dc_address_destroy(a);
+	rdmamsg_dc_sender_destroy(s);
+	rdmamsg_dc_target_destroy(t);
+	rdmamsg_close(p.c.ctx);
+	return wrong != 0;
+}
+
+static void got_never(struct rdmamsg_dc_target *t, struct rdmamsg_msg *msg,
+		      uint64_t sender)
+{
+	rdmamsg_msg_free(msg);
+}
+
+static void fork__all_calls_of_DC_in_the_child_ECHILD(void **state)
+{
+	static char mem[4096];
+	const struct rdmamsg_dc_target_options opts = {
+		.size = sizeof(opts), .on_message = got_never,
+	};
+	struct rdmamsg_dc_address *a;
+	struct rdmamsg_dc_target *t;
+	struct rdmamsg_dc_sender *s;
+	struct rdmamsg_region *r;
+	int status = 0;
+	char port[8];
+	pid_t pid;
+
+	p.c.ctx = test_open(NULL);
+	if (rdmamsg_dc_target_create(p.c.ctx, test_addr(), "0", &opts, &t) ||
+	    rdmamsg_dc_sender_create(p.c.ctx, NULL, &s))
+		fail_msg("DC: %s", rdmamsg_error());
+	snprintf(port, sizeof(port), "%u", rdmamsg_dc_target_port(t));
+	if (rdmamsg_dc_address_create(s, test_addr(), port, 0, NULL, &a) ||
+	    rdmamsg_dc_send(a, "x", 1, 0, NULL) ||
+	    rdmamsg_region_create(p.c.ctx, mem, sizeof(mem),
+				  RDMAMSG_ACCESS_READ, &r))
+		fail_msg("DC: %s", rdmamsg_error());
+	fflush(NULL);
+	pid = fork();
+	if (!pid)
+		_exit(use_dc_in_child(t, s, a, r));
+	assert_true(pid > 0);
+	WAIT_FOR(waitpid(pid, &status, WNOHANG) == pid);
+	if (status)
+		fail_msg("the child ended with status 0x%x", status);
+	test_close(p.c.ctx);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(fork__all_calls_in_the_child_ECHILD),
+		TEST(fork__all_calls_of_DC_in_the_child_ECHILD),
 	};
 
 	return test_main(tests, NULL, argc, argv);
