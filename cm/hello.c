@@ -187,7 +187,7 @@ bool rdmamsg__rejected(struct rdmamsg_ep *ep, const struct proto_hello *h)
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_PROTOCOL,
 				   -EPROTO, "the peer's library cannot use the "
 				   "request: damaged, answered before, or for "
-				   "another kind of port or partition");
+				   "another link layer or partition");
 		return true;
 	default:
 		return false;

@@ -119,7 +119,8 @@ int rdmamsg__oob_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 					 (struct sockaddr *)&c->local);
 	if (ret) {
 		rdmamsg__oob_reject(c,
-				    ret == -EALREADY || ret == -EHOSTUNREACH
+				    ret == -EALREADY || ret == -EHOSTUNREACH ||
+						    ret == -EOPNOTSUPP
 					    ? PROTO_REJECT_PROTOCOL
 				    : ep->connect.refused
 					    ? ep->connect.refused

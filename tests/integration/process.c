@@ -566,6 +566,69 @@ static int linked(int argc, char **argv)
 	return ret ? 4 : 0;
 }
 
+/* Connects by records that are exchanged out of band. */
+static int linked_oob(int argc, char **argv)
+{
+	char *port = strchr(argv[0], ' ');
+	struct rdmamsg *ctx;
+	struct rdmamsg_ep *ep;
+	int ret;
+
+	*port++ = 0;
+	if (setenv("RDMAMSG_SOFT_LINK", argv[0], 1) || rdmamsg_open(&ctx, NULL))
+		return 3;
+	ret = rdmamsg_oob_connect(ctx, test_addr(), port, NULL, &ep);
+	if (ret)
+		return 4;
+	rdmamsg_ep_hold(ep);
+	while (rdmamsg_ep_state(ep) == RDMAMSG_CONNECTING ||
+	       rdmamsg_ep_state(ep) == RDMAMSG_CLOSING)
+		if (rdmamsg_wait(ctx, WAIT_MS) < 0)
+			return 5;
+	if (rdmamsg_ep_state(ep) == RDMAMSG_CONNECTED)
+		say("connected\n");
+	else
+		say("%s\n", rdmamsg_ep_reason(ep)->text);
+	rdmamsg_close(ctx);
+	rdmamsg_ep_release(ep);
+	return 0;
+}
+
+static void link__of_another_kind_out_of_band_IS_THE_CAUSE(void **state)
+{
+	static const char *const links[] = { "ethernet", "ib" };
+	const struct rdmamsg_ep_options ep = { .size = sizeof(ep) };
+	const struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .ep = &ep,
+	};
+	const char *own = getenv("RDMAMSG_SOFT_LINK");
+
+	if (!test_on_soft()) {
+		skip_because(ONLY_SOFT);
+		return;
+	}
+	if (!own || !*own)
+		own = links[0];
+	for (size_t i = 0; i < ARRAY_SIZE(links); i++) {
+		struct rdmamsg *ctx = test_open(NULL);
+		char line[512], arg[32], port[8];
+		struct rdmamsg_listener *l;
+		struct child c;
+
+		if (rdmamsg_oob_listen(ctx, test_addr(), "0", &opts, &l))
+			fail_msg("rdmamsg_oob_listen: %s", rdmamsg_error());
+		snprintf(arg, sizeof(arg), "%s %s", links[i],
+			 listener_service(l, port));
+		child_start(&c, "linked_oob", arg);
+		child_line(&c, line, sizeof(line));
+		if (!strstr(line, strcmp(links[i], own) ? "link layer" :
+			    "connected"))
+			fail_msg("%s: '%s'", links[i], line);
+		assert_int_equal(child_wait(&c), 0);
+		test_close(ctx);
+	}
+}
+
 static void link__of_another_kind_NAMES_BOTH(void **state)
 {
 	static const char *const links[] = { "ethernet", "ib", "iwarp" };
@@ -963,7 +1026,8 @@ int main(int argc, char **argv)
 		{ "limited", limited }, { "sandboxed", sandboxed },
 		{ "limited_late", limited_late }, { "nameless", nameless },
 		{ "closes_all", closes_all },
-		{ "linked", linked }, { "grouped", grouped },
+		{ "linked", linked }, { "linked_oob", linked_oob },
+		{ "grouped", grouped },
 		{ NULL, NULL },
 	};
 	const struct CMUnitTest tests[] = {
@@ -980,6 +1044,7 @@ int main(int argc, char **argv)
 		TEST(sandbox__without_a_call_EACCES),
 		TEST(refused__on_the_soft_HCA_NAMES_ITS_CAUSES),
 		TEST(link__of_another_kind_NAMES_BOTH),
+		TEST(link__of_another_kind_out_of_band_IS_THE_CAUSE),
 		TEST(group__of_another_link_NAMES_BOTH),
 		TEST(group__a_killed_member_of_another_link_REFUSES_NOBODY),
 		TEST(threads__of_the_library_BLOCK_SIGNALS),
