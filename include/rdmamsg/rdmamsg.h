@@ -569,6 +569,14 @@ int rdmamsg_send_wait(struct rdmamsg_ep *ep, const void *buf, size_t len,
 int rdmamsg_recv_wait(struct rdmamsg_ep *ep, int timeout_ms,
 		      struct rdmamsg_msg **ret);
 /*
+ * Returns when the peer's program has called it, too, with the same point: a
+ * rendezvous of the two programs, behind all messages that the peer has sent
+ * before. Without on_message only. -EPROTO: the peer is at another point, or
+ * has sent a message, which stays for rdmamsg_recv_wait(). -ETIMEDOUT ends the
+ * endpoint. Others as rdmamsg_recv_wait().
+ */
+int rdmamsg_meet_wait(struct rdmamsg_ep *ep, uint32_t point, int timeout_ms);
+/*
  * Calls rdmamsg_ep_close(), waits for the end, calls rdmamsg_ep_release().
  * After timeout_ms the call aborts the endpoint. Returns 0 if the close was
  * graceful.

@@ -322,6 +322,82 @@ int rdmamsg_recv_wait(struct rdmamsg_ep *ep, int timeout_ms,
 	return ret;
 }
 
+/* ---- a rendezvous ----------------------------------------------------- */
+
+/* The content of the message whose tag is the point. */
+static const char meet_text[] = "rdmamsg: here I am";
+
+static bool is_meeting(const struct rdmamsg_msg *msg)
+{
+	return rdmamsg_msg_len(msg) == sizeof(meet_text) &&
+	       !memcmp(rdmamsg_msg_data(msg), meet_text, sizeof(meet_text));
+}
+
+static int say_point(struct rdmamsg_ep *ep, uint32_t point,
+		     const struct until *u)
+{
+	int ret;
+
+	while ((ret = rdmamsg_send(ep, meet_text, sizeof(meet_text), point,
+				   NULL)) == -EAGAIN) {
+		ret = step(ep->ctx, u);
+		if (ret)
+			return fail_step(u, ret, "no room to send");
+	}
+	return ret;
+}
+
+/* Takes the peer's message if it is a rendezvous. */
+static int check_point(struct rdmamsg_ep *ep, uint32_t point)
+{
+	const struct rdmamsg_msg *msg = ep->inbox;
+	uint32_t tag = rdmamsg_msg_tag(msg);
+
+	if (!is_meeting(msg))
+		return rdmamsg__fail(-EPROTO, "rdmamsg_meet_wait: this program "
+				     "is at point %u, the peer has sent a "
+				     "message of %zu bytes with tag %u: "
+				     "rdmamsg_recv_wait()", point,
+				     rdmamsg_msg_len(msg), tag);
+	rdmamsg_msg_free(rdmamsg__inbox_take(ep));
+	return tag == point ? 0 :
+	       rdmamsg__fail(-EPROTO, "rdmamsg_meet_wait: this program is at "
+			     "point %u, the peer's at point %u", point, tag);
+}
+
+static int meet(struct rdmamsg_ep *ep, uint32_t point, const struct until *u)
+{
+	int ret = say_point(ep, point, u);
+
+	if (!ret)
+		ret = wait_message(ep, u);
+	if (ret == -ETIMEDOUT)
+		give_up(ep, u, ret, "the peer has not come");
+	return ret ? ret : check_point(ep, point);
+}
+
+int rdmamsg_meet_wait(struct rdmamsg_ep *ep, uint32_t point, int timeout_ms)
+{
+	struct until u;
+	int ret = rdmamsg__ep_check(ep);
+
+	if (ret)
+		return ret;
+	ret = begin(ep->ctx, "rdmamsg_meet_wait", timeout_ms, &u);
+	if (ret)
+		return ret;
+	if (ep->on.on_message)
+		return end(ep->ctx, NULL,
+			   rdmamsg__fail(-EINVAL, "rdmamsg_meet_wait: messages "
+					 "go to on_message"));
+	rdmamsg_ep_hold(ep);
+	ret = end(ep->ctx, ep, meet(ep, point, &u));
+	rdmamsg_ep_release(ep);
+	return ret;
+}
+
+/* ---- the end ---------------------------------------------------------- */
+
 /* The end of a close whose context the program has closed before. */
 static int close_late(struct rdmamsg_ep *ep)
 {

@@ -39,6 +39,8 @@ static void try_everything(struct rdmamsg *ctx, struct rdmamsg_ep *ep)
 				"rdmamsg_send_wait");
 		expect_deadlock(rdmamsg_recv_wait(ep, 1, &msg),
 				"rdmamsg_recv_wait");
+		expect_deadlock(rdmamsg_meet_wait(ep, 1, 1),
+				"rdmamsg_meet_wait");
 		expect_deadlock(rdmamsg_close_wait(ep, 1),
 				"rdmamsg_close_wait");
 	}
@@ -591,12 +593,100 @@ static void recv_wait__peer_that_went_silent_ECONNRESET(void **state)
 	pair_fini(&p);
 }
 
+/* ---- a rendezvous ----------------------------------------------------- */
+
+#define POINTS	5u
+
+static _Atomic uint32_t reached;	/* the server's point */
+
+static void expect_meet(struct rdmamsg_ep *ep, uint32_t point, int want)
+{
+	int ret = rdmamsg_meet_wait(ep, point, WAIT_MS);
+
+	if (ret != want)
+		note("rdmamsg_meet_wait(%u): %d, %s", point, ret,
+		     rdmamsg_error());
+}
+
+/* Meets at each point, is at a wrong one, and sends where it should meet. */
+static void *serve_meetings(void *arg)
+{
+	struct blocking *b = arg;
+	struct rdmamsg_ep *ep;
+
+	if (rdmamsg_accept_wait(b->listener, b->opts, WAIT_MS, &ep)) {
+		note("rdmamsg_accept_wait: %s", rdmamsg_error());
+		return NULL;
+	}
+	for (uint32_t i = 1; i <= POINTS; i++) {
+		reached = i;
+		expect_meet(ep, i, 0);
+	}
+	expect_meet(ep, 8, -EPROTO);
+	expect_meet(ep, 10, 0);
+	if (rdmamsg_send_wait(ep, "words", 5, 3, WAIT_MS))
+		note("rdmamsg_send_wait: %s", rdmamsg_error());
+	expect_meet(ep, 11, 0);
+	if (rdmamsg_close_wait(ep, WAIT_MS))
+		note("rdmamsg_close_wait: %s", rdmamsg_error());
+	return NULL;
+}
+
+static void meet__at_each_point_RETURNS_AT_BOTH(void **state)
+{
+	struct rdmamsg *ctx = test_open(NULL);
+	struct blocking server = { .opts = NULL };
+	struct rdmamsg_msg *msg;
+	struct rdmamsg_ep *ep;
+
+	reached = 0;
+	assert_int_equal(rdmamsg_open(&server.ctx, NULL), 0);
+	assert_int_equal(rdmamsg_listen(server.ctx, test_addr(), "0", NULL,
+					&server.listener), 0);
+	listener_service(server.listener, server.port);
+	start_thread(&server.thread, serve_meetings, &server);
+	assert_int_equal(rdmamsg_connect_wait(ctx, test_addr(), server.port,
+					      NULL, WAIT_MS, &ep), 0);
+	for (uint32_t i = 1; i <= POINTS; i++) {
+		assert_int_equal(rdmamsg_meet_wait(ep, i, WAIT_MS), 0);
+		assert_true(reached >= i);
+	}
+	assert_error(rdmamsg_meet_wait(ep, 9, WAIT_MS), -EPROTO,
+		     "at point 9, the peer's at point 8");
+	/* the connection goes on */
+	assert_int_equal(rdmamsg_meet_wait(ep, 10, WAIT_MS), 0);
+	assert_error(rdmamsg_meet_wait(ep, 11, WAIT_MS), -EPROTO,
+		     "a message of 5 bytes with tag 3");
+	assert_int_equal(rdmamsg_recv_wait(ep, WAIT_MS, &msg), 0);
+	assert_int_equal(rdmamsg_msg_len(msg), 5);
+	rdmamsg_msg_free(msg);
+	assert_int_equal(rdmamsg_close_wait(ep, WAIT_MS), 0);
+	blocking_end(&server);
+	test_close(ctx);
+}
+
+static void meet__nobody_comes_ETIMEDOUT(void **state)
+{
+	pair_init(&p, NULL);
+	p.c.on.on_message = p.s.on.on_message = NULL;
+	pair_listen(&p);
+	pair_connect(&p);
+	rdmamsg_ep_hold(p.c.ep);
+	assert_error(rdmamsg_meet_wait(p.c.ep, 1, 20), -ETIMEDOUT,
+		     "20 ms (its timeout_ms) have passed: the peer has not "
+		     "come");
+	WAIT_FOR(p.c.closed && p.s.closed);
+	pair_fini(&p);
+}
+
 static void recv_wait__with_on_message_EINVAL(void **state)
 {
 	struct rdmamsg_msg *msg;
 
 	pair_open(&p);
 	assert_error(rdmamsg_recv_wait(p.c.ep, 0, &msg), -EINVAL, "on_message");
+	assert_error(rdmamsg_meet_wait(p.c.ep, 1, 0), -EINVAL, "on_message");
+	assert_error(rdmamsg_meet_wait(NULL, 1, 0), -EINVAL, "NULL");
 	pair_close(&p);
 	pair_fini(&p);
 }
@@ -641,6 +731,8 @@ int main(int argc, char **argv)
 		TEST(close_wait__peer_that_does_not_look_ETIMEDOUT),
 		TEST(recv_wait__peer_that_went_silent_ECONNRESET),
 		TEST(recv_wait__with_on_message_EINVAL),
+		TEST(meet__at_each_point_RETURNS_AT_BOTH),
+		TEST(meet__nobody_comes_ETIMEDOUT),
 		TEST(wait_helpers__nowhere_to_put_it_EINVAL),
 	};
 
