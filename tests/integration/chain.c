@@ -184,6 +184,46 @@ static void enable__some_then_all_HOLDS(void **state)
 	finish();
 }
 
+/*
+ * Queue 1 receives, and is managed. Both messages are there before the run. The
+ * calculation of queue 0 sees that the second was held.
+ */
+static void enable__of_receives_HOLDS(void **state)
+{
+	const uint64_t x[2] = { 11, 12 }, none = 0;
+	uint64_t got[3] = { 0, 7, 0 };
+
+	start();
+	rdmamsg_chain_enable(chain, 0, 1, 1);
+	rdmamsg_chain_wait(chain, 0, 1, 1);
+	rdmamsg_chain_calc(chain, 0, RDMAMSG_CALC_ADD, RDMAMSG_CALC_UINT,
+			   &got[2], &got[1], &none, 1);
+	rdmamsg_chain_enable(chain, 0, 1, 0);
+	rdmamsg_chain_recv(chain, 1, p.c.ep, &got[0], 8, 1);
+	rdmamsg_chain_recv(chain, 1, p.c.ep, &got[1], 8, 2);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_int_equal(rdmamsg_send(p.s.ep, &x[i], 8, 1 + i, NULL),
+				 0);
+	WAIT_FOR(end_stats(&p.c).msgs_received == 2);
+	assert_int_equal(rdmamsg_chain_run(chain, WAIT_MS), 0);
+	assert_int_equal(got[0], x[0]);
+	assert_int_equal(got[1], x[1]);
+	assert_int_equal(got[2], 7);
+	/* without the second enabling, the receive waits */
+	got[1] = 7;
+	rdmamsg_chain_destroy(chain);
+	chain = chain_of(&p.c);
+	rdmamsg_chain_enable(chain, 0, 1, 1);
+	rdmamsg_chain_recv(chain, 1, p.c.ep, &got[0], 8, 1);
+	rdmamsg_chain_recv(chain, 1, p.c.ep, &got[1], 8, 2);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_int_equal(rdmamsg_send(p.s.ep, &x[i], 8, 1 + i, NULL),
+				 0);
+	assert_error(rdmamsg_chain_post(chain), -EDEADLK, "step 2");
+	assert_int_equal(got[1], 7);
+	finish();
+}
+
 /* ---- calculations ----------------------------------------------------- */
 
 static uint64_t bits(double d)
@@ -644,6 +684,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(recv__other_tag_or_length_EPROTO),
 	TEST(wait__for_another_queue_ORDERS),
 	TEST(enable__some_then_all_HOLDS),
+	TEST(enable__of_receives_HOLDS),
 	TEST(calc__each_operation_and_type_BITS),
 	TEST(calc__received_operand_in_place_SENT),
 	TEST(post__cycle_or_impossible_order_EDEADLK),
