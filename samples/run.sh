@@ -1560,8 +1560,11 @@ rc_pingpong_device()
 	said 'no-such-device'
 	returns 1 "$bin/rc-pingpong" -p "$port" -d "$device" -g 254 "$addr"
 	said 'gid_index 254'
-	returns 0 "$bin/rc-pingpong" -p "$port" -d "$device" -g "$gid" "$addr"
+	returns 0 "$bin/rc-pingpong" -p "$port" -d "$device" -i 1 -g "$gid" "$addr"
 	said "^device: $device\$"
+	said '^port of it: 1$'
+	said "^host: $addr\$"
+	said "^TCP port: $port\$"
 	said "^GID index: $gid\$"
 	said "^connected on $device port"
 	said '^test result is 0'
