@@ -382,10 +382,14 @@ static void cq_ex__time_stamps_WHEN_COMPLETED(void)
 /* VLANs, flow tags and tags for tag matching; what nobody knows is EINVAL. */
 static void cq_ex__fields_it_lacks_REFUSED(void)
 {
-	const uint64_t lacks = IBV_WC_EX_WITH_CVLAN | IBV_WC_EX_WITH_FLOW_TAG |
-			       IBV_WC_EX_WITH_TM_INFO;
+	uint64_t lacks = IBV_WC_EX_WITH_CVLAN | IBV_WC_EX_WITH_FLOW_TAG |
+			 IBV_WC_EX_WITH_TM_INFO;
 	struct ibv_cq_init_attr_ex attr = { .cqe = 8 };
+	struct ibv_device_attr_ex device;
 
+	if (!ibv_query_device_ex(ctx, NULL, &device) &&
+	    device.raw_packet_caps & IBV_RAW_PACKET_CAP_CVLAN_STRIPPING)
+		lacks &= ~(uint64_t)IBV_WC_EX_WITH_CVLAN;
 	for (uint64_t bit = 1; bit <= lacks; bit <<= 1) {
 		attr.wc_flags = bit;
 		if (lacks & bit)

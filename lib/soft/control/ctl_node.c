@@ -105,7 +105,9 @@ static void list_groups(const struct soft_dev *dev,
 			const struct soft_group *g =
 				list_entry(at, struct soft_group, node);
 
-			if (g->slot < from || g->slot - from >= SOFT_CTL_PAGE)
+			/* MGIDs, not the addresses of verbs/flow.h */
+			if (!soft_gid_mcast(g->mgid) || g->slot < from ||
+			    g->slot - from >= SOFT_CTL_PAGE)
 				continue;
 			memcpy(a->groups[n].mgid, g->mgid, 16);
 			list_for_each(member, &g->members)

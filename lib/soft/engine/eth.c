@@ -10,11 +10,13 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "soft/engine/resp.h"
+#include "soft/engine/tso.h"
 #include "soft/engine/ud.h"
 #include "soft/fabric/count.h"
 #include "soft/fabric/frame.h"
+#include "soft/fabric/frame_sum.h"
 #include "soft/fabric/push.h"
-#include "soft/engine/resp.h"
 #include "soft/verbs/access.h"
 #include "soft/verbs/flow.h"
 #include "soft/verbs/qp.h"
@@ -76,11 +78,37 @@ static bool push_frame(struct soft_dev *dev, struct soft_qp *qp,
 	return true;
 }
 
+/* Sends segment after segment. wqe->raddr counts those that are sent. */
+static bool push_segments(struct soft_dev *dev, struct soft_qp *qp,
+			  struct soft_swqe *wqe)
+{
+	uint8_t frame[FRAME_MAX];
+
+	for (; wqe->raddr < soft_tso_count(wqe); wqe->raddr++) {
+		uint32_t len = soft_tso_build(qp, wqe, (uint32_t)wqe->raddr,
+					      frame);
+
+		if (!len) {
+			wqe->status = IBV_WC_LOC_PROT_ERR;
+			return true;
+		}
+		if (wqe->flags & IBV_SEND_IP_CSUM)
+			soft_frame_sum(frame, len);
+		if (!push_frame(dev, qp, wqe, frame, len))
+			return false;
+		wqe->sent = 0;
+	}
+	wqe->raddr = 0;		/* for a duplicate */
+	return true;
+}
+
 bool soft_eth_push(struct soft_dev *dev, struct soft_qp *qp,
 		   struct soft_swqe *wqe)
 {
 	uint8_t frame[FRAME_MAX];
 
+	if (wqe->op == IBV_WR_TSO)
+		return push_segments(dev, qp, wqe);
 	if (unlikely(wqe->length > FRAME_MAX))
 		return true;
 	if (wqe->inlined) {
@@ -90,31 +118,62 @@ bool soft_eth_push(struct soft_dev *dev, struct soft_qp *qp,
 		wqe->status = IBV_WC_LOC_PROT_ERR;
 		return true;
 	}
+	if (wqe->flags & IBV_SEND_IP_CSUM)
+		soft_frame_sum(frame, wqe->length);
 	return push_frame(dev, qp, wqe, frame, wqe->length);
 }
 
 /* ---- receiving -------------------------------------------------------- */
 
-/* For the receive at the head of a queue. */
-static enum ibv_wc_status scatter(struct soft_dev *dev,
-				  const struct ibv_pd *pd,
-				  const struct soft_rwqe *wqe,
-				  const uint8_t *frame, uint32_t len)
+/* A frame as a queue gets it. */
+struct arrival {
+	uint8_t bytes[FRAME_MAX + FRAME_FCS];
+	uint32_t len;
+	uint16_t tci;		/* of the tag that was stripped */
+	unsigned int wc_flags;
+};
+
+static void prepare(struct arrival *a, const uint8_t *frame, uint32_t len,
+		    bool strips, bool fcs)
 {
-	return soft_scatter_in(dev, pd, wqe->sge, wqe->num_sge, 0, frame,
-			       len) ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS;
+	const uint32_t macs = 2 * FRAME_MAC;
+	struct soft_frame f;
+
+	soft_frame_parse(&f, frame, len);
+	a->tci = 0;
+	a->wc_flags = soft_frame_sum_ok(frame, len) ? IBV_WC_IP_CSUM_OK : 0;
+	memcpy(a->bytes, frame, len);
+	a->len = len;
+	/* of the frame as it was on the wire */
+	if (fcs)
+		soft_frame_fcs(frame, len, a->bytes + len);
+	if (fcs)
+		a->len += FRAME_FCS;
+	if (!strips || !f.tagged)
+		return;
+	a->tci = f.tci;
+	a->len -= FRAME_TAG;
+	memmove(a->bytes + macs, a->bytes + macs + FRAME_TAG, a->len - macs);
 }
 
-static bool fits(struct soft_dev *dev, uint8_t port,
-		 const struct soft_rwqe *wqe, uint32_t len)
+/* Into the receive at the head of a queue. Returns false if it does not fit. */
+static bool scatter(struct soft_dev *dev, uint8_t port,
+		    const struct ibv_pd *pd, const struct soft_rwqe *wqe,
+		    const struct arrival *a, struct ibv_wc *wc)
 {
-	bool ok = wqe && wqe->length >= len;
-
-	if (ok)
-		soft_count_rcv(dev, port, len);
-	else
+	if (!wqe || wqe->length < a->len) {
 		soft_count(dev, port, SOFT_NO_BUFFER, 1);
-	return ok;
+		return false;
+	}
+	soft_count_rcv(dev, port, a->len);
+	*wc = (struct ibv_wc) {
+		.opcode = IBV_WC_RECV, .byte_len = a->len,
+		.wc_flags = a->wc_flags, .pkey_index = a->tci,
+	};
+	if (soft_scatter_in(dev, pd, wqe->sge, wqe->num_sge, 0, a->bytes,
+			    a->len))
+		wc->status = IBV_WC_LOC_PROT_ERR;
+	return true;
 }
 
 static void deliver_wq(struct soft_dev *dev, struct soft_wq *wq, uint8_t port,
@@ -122,11 +181,15 @@ static void deliver_wq(struct soft_dev *dev, struct soft_wq *wq, uint8_t port,
 {
 	const struct soft_rwqe *wqe = wq->rq.head == wq->rq.tail ? NULL :
 				      &wq->rq.wqe[wq->rq.head & wq->rq.mask];
-	struct ibv_wc wc = { .opcode = IBV_WC_RECV, .byte_len = len };
+	struct arrival a;
+	struct ibv_wc wc;
 
-	if (wq->ibv.state != IBV_WQS_RDY || !fits(dev, port, wqe, len))
+	if (wq->ibv.state != IBV_WQS_RDY)
 		return;
-	wc.status = scatter(dev, wq->ibv.pd, wqe, frame, len);
+	prepare(&a, frame, len, wq->flags & IBV_WQ_FLAGS_CVLAN_STRIPPING,
+		wq->flags & IBV_WQ_FLAGS_SCATTER_FCS);
+	if (!scatter(dev, port, wq->ibv.pd, wqe, &a, &wc))
+		return;
 	soft_wq_complete(dev, wq, &wc);
 	if (wc.status)
 		soft_wq_fatal(dev, wq);
@@ -135,15 +198,17 @@ static void deliver_wq(struct soft_dev *dev, struct soft_wq *wq, uint8_t port,
 static void deliver_qp(struct soft_dev *dev, struct soft_qp *qp,
 		       const uint8_t *frame, uint32_t len)
 {
-	struct ibv_wc wc = { .opcode = IBV_WC_RECV, .byte_len = len };
-	const struct soft_rwqe *wqe;
+	struct arrival a;
+	struct ibv_wc wc;
 
 	if (!soft_can_receive(qp))
 		return;
-	wqe = soft_receive(qp);
-	if (!fits(dev, qp->attr.port_num, wqe, len))
+	prepare(&a, frame, len,
+		qp->create_flags & IBV_QP_CREATE_CVLAN_STRIPPING,
+		qp->create_flags & IBV_QP_CREATE_SCATTER_FCS);
+	if (!scatter(dev, qp->attr.port_num, qp->recv_pd, soft_receive(qp), &a,
+		     &wc))
 		return;
-	wc.status = scatter(dev, qp->recv_pd, wqe, frame, len);
 	soft_rq_complete(dev, qp, &wc, false);
 	if (wc.status)
 		soft_qp_error(dev, qp);

@@ -82,6 +82,9 @@ static void fill(struct soft_rec *rec, const struct soft_qp *qp,
 	rec->bytes = (uint32_t)sizeof(*dg) + wqe->length;
 	rec->dst = dst;
 	rec->src = qp->ibv.qp_num;
+	/* the number that the receiver sees */
+	rec->srqn = qp->create_flags & IBV_QP_CREATE_SOURCE_QPN ?
+		    qp->source_qpn : qp->ibv.qp_num;
 	rec->psn = wqe->psn;
 	rec->imm = wqe->imm;
 	/* the highest bit selects the Q_Key of the queue pair */
@@ -176,11 +179,14 @@ static void deliver(struct soft_dev *dev, struct soft_qp *qp,
 	const struct soft_rwqe *wqe;
 	struct ibv_wc wc = {
 		.status = IBV_WC_SUCCESS, .opcode = IBV_WC_RECV,
-		.byte_len = SOFT_GRH + rec->total, .src_qp = rec->src,
+		.byte_len = SOFT_GRH + rec->total, .src_qp = rec->srqn & 0xffffff,
 		.pkey_index = qp->attr.pkey_index, .slid = dg->slid,
 		.sl = dg->sl,
 	};
 
+	/* with a number of others, a queue pair only sends */
+	if (qp->create_flags & IBV_QP_CREATE_SOURCE_QPN)
+		return;
 	if (qp->ibv.qp_type != IBV_QPT_UD || !soft_can_receive(qp) ||
 	    (unlikely(dev->faulty) &&
 	     !soft_port_carries(dev, qp->attr.port_num)) ||

@@ -42,6 +42,7 @@ static const char *qp_type(uint8_t t)
 	case IBV_QPT_RC: return "RC";
 	case IBV_QPT_UC: return "UC";
 	case IBV_QPT_UD: return "UD";
+	case IBV_QPT_RAW_PACKET: return "RAW_PACKET";
 	case IBV_QPT_XRC_SEND: return "XRC_SEND";
 	case IBV_QPT_XRC_RECV: return "XRC_RECV";
 	default: return "DRIVER";

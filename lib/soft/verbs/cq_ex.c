@@ -108,6 +108,12 @@ static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
 	return of(ex)->cur.dlid_path_bits;
 }
 
+/* A frame has no P_Key, so that its VLAN tag has the place. */
+static uint16_t read_cvlan(struct ibv_cq_ex *ex)
+{
+	return of(ex)->cur.pkey_index;
+}
+
 static uint64_t read_time(struct ibv_cq_ex *ex)
 {
 	return of(ex)->cur_time;
@@ -143,9 +149,11 @@ static int check(struct ibv_context *verbs,
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD &&
 	    (!parent || parent->ibv.context != verbs || !parent->parent_of))
 		return EINVAL;
-	/* VLANs, flow tags, tag matching; no driver of iWARP has time stamps */
+	/* flow tags, tag matching; no driver of iWARP has time stamps */
 	return attr->wc_flags & ~(uint64_t)(IBV_WC_STANDARD_FLAGS |
-					    (iwarp ? 0 : TIMES)) ?
+					    (iwarp ? 0 : TIMES) |
+					    (soft_is_roce(soft_dev_of(verbs)) ?
+					     IBV_WC_EX_WITH_CVLAN : 0)) ?
 	       EOPNOTSUPP : 0;
 }
 
@@ -192,6 +200,7 @@ struct ibv_cq_ex *soft_create_cq_ex(struct ibv_context *verbs,
 	ex->read_slid = read_slid;
 	ex->read_sl = read_sl;
 	ex->read_dlid_path_bits = read_dlid_path_bits;
+	ex->read_cvlan = read_cvlan;
 	ex->read_completion_ts = read_time;
 	ex->read_completion_wallclock_ns = read_wall_time;
 	return ex;

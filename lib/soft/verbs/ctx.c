@@ -15,6 +15,7 @@
 #include "soft/fabric/denied.h"
 #include "soft/fabric/gid.h"
 #include "soft/verbs/calls.h"
+#include "soft/verbs/flow.h"
 #include "soft/verbs/upward.h"
 #include "soft/verbs/wq.h"
 
@@ -295,6 +296,8 @@ int soft_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
 	attr->max_mcast_qp_attach = SOFT_QPS;
 	attr->max_total_mcast_qp_attach = SOFT_GROUPS * SOFT_QPS;
 	attr->phys_port_cnt = (uint8_t)dev->ports;
+	if (soft_is_roce(dev))
+		attr->device_cap_flags |= IBV_DEVICE_RAW_IP_CSUM;
 	if (dev->iwarp)
 		take_from_iwarp(attr);
 	take_what_lacks(dev, attr);
@@ -312,6 +315,14 @@ static void add_ethernet(struct ibv_device_attr_ex *a)
 		.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
 	};
 	a->max_wq_type_rq = SOFT_QPS;
+	a->tso_caps = (struct ibv_tso_caps) {
+		.max_tso = SOFT_MAX_TSO,
+		.supported_qpts = 1u << IBV_QPT_RAW_PACKET,
+	};
+	a->raw_packet_caps = IBV_RAW_PACKET_CAP_CVLAN_STRIPPING |
+			     IBV_RAW_PACKET_CAP_SCATTER_FCS |
+			     IBV_RAW_PACKET_CAP_IP_CSUM;
+	a->device_cap_flags_ex |= IBV_DEVICE_RAW_SCATTER_FCS;
 }
 
 /* A field that stays 0 means that the device lacks the feature. */

@@ -20,6 +20,7 @@
 struct soft_dev;
 struct soft_group;
 struct soft_qp;
+struct soft_swqe;
 
 struct soft_flow {
 	struct ibv_flow ibv;
@@ -40,9 +41,23 @@ struct soft_raw {
 	uint32_t epoch;
 	uint8_t mac[FRAME_MAC];
 	uint64_t members[SOFT_NODES / 64];
+	uint32_t max_header;		/* of TSO */
+	uint8_t *headers;		/* of entries of the send queue */
 };
 
-/* All L */
+#define SOFT_MAX_TSO		65536u	/* payload of a request */
+#define SOFT_MAX_TSO_HEADER	256u
+
+/* tso.c */
+/* Adds the sending side to a queue pair. Returns 0 or an errno. */
+int soft_raw_init(struct soft_qp *qp, uint32_t max_header);
+void soft_raw_free(struct soft_raw *raw);
+/* Takes the header of a request, and the payload of its segments. */
+int soft_tso_take(struct soft_qp *qp, struct soft_swqe *wqe, const void *header,
+		  uint16_t size, uint16_t mss);
+uint8_t *soft_tso_header(const struct soft_qp *qp, const struct soft_swqe *wqe);
+
+/* flow.c. All L */
 /* Brings raw->members up to date for the destination of a frame. */
 void soft_flow_members(struct soft_dev *dev, struct soft_raw *raw,
 		       const uint8_t mac[FRAME_MAC]);

@@ -10,11 +10,11 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "soft/fabric/frame.h"
 #include "soft/verbs/ah.h"
 #include "soft/verbs/calls.h"
 #include "soft/verbs/cross.h"
 #include "soft/verbs/ctx.h"
+#include "soft/verbs/flow.h"
 #include "soft/verbs/upward.h"
 
 int soft_rq_post(struct soft_rq *rq, const struct ibv_recv_wr *wr)
@@ -75,7 +75,8 @@ int soft_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr,
 static bool op_ok(const struct soft_qp *qp, enum ibv_wr_opcode op)
 {
 	if (qp->raw)
-		return op == IBV_WR_SEND;
+		return op == IBV_WR_SEND || (op == IBV_WR_TSO &&
+					     qp->raw->max_header);
 	/* no request of ibv_post_send() has the address that DC needs */
 	if (qp->addressed)
 		return (op == IBV_WR_SEND || op == IBV_WR_SEND_WITH_IMM) &&
@@ -167,6 +168,18 @@ static int take_bind(struct soft_swqe *wqe, const struct ibv_send_wr *wr,
 			       &wr->bind_mw.bind_info);
 }
 
+/* rdma-core, mlx5/qp.c: a frame has a whole header. */
+static int take_frame(struct soft_qp *qp, struct soft_swqe *wqe,
+		      const struct ibv_send_wr *wr)
+{
+	if (wr->opcode != IBV_WR_TSO)
+		return wqe->length < FRAME_HEADER ? EINVAL : 0;
+	if (!wqe->length || wqe->length > SOFT_MAX_TSO)
+		return EINVAL;
+	return soft_tso_take(qp, wqe, wr->tso.hdr, wr->tso.hdr_sz,
+			     wr->tso.mss);
+}
+
 static int post_one(struct soft_qp *qp, const struct ibv_send_wr *wr,
 		    enum ibv_mw_type binds)
 {
@@ -192,8 +205,11 @@ static int post_one(struct soft_qp *qp, const struct ibv_send_wr *wr,
 		return ret;
 	if (unlikely(atomic && wqe->length != 8))
 		return EINVAL;
-	if (unlikely(qp->raw && wqe->length < FRAME_HEADER))
-		return EINVAL;	/* rdma-core, mlx5/qp.c: a header is needed */
+	if (unlikely(qp->raw)) {
+		ret = take_frame(qp, wqe, wr);
+		if (ret)
+			return ret;
+	}
 	if (qp->ibv.qp_type == IBV_QPT_UD) {
 		struct soft_ah *ah = (struct soft_ah *)wr->wr.ud.ah;
 

@@ -92,8 +92,13 @@ bool soft_qp_cap_ok(const struct ibv_qp_cap *cap)
  */
 static uint32_t flags_of(const struct soft_dev *dev, enum ibv_qp_type type)
 {
+	if (type == IBV_QPT_RAW_PACKET)
+		return IBV_QP_CREATE_SCATTER_FCS |
+		       IBV_QP_CREATE_CVLAN_STRIPPING;
+	/* Linux, hw/mlx5/qp.c: another number is for IP over InfiniBand */
 	if (type == IBV_QPT_UD)
-		return IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+		return IBV_QP_CREATE_BLOCK_SELF_MCAST_LB |
+		       (soft_is_ib(dev) ? IBV_QP_CREATE_SOURCE_QPN : 0);
 	return type == IBV_QPT_RC && !dev->iwarp ? SOFT_CROSS_FLAGS : 0;
 }
 
@@ -126,14 +131,18 @@ static int check_init(const struct soft_dev *dev,
 			       IBV_QP_INIT_ATTR_CREATE_FLAGS |
 			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
 			       IBV_QP_INIT_ATTR_IND_TABLE |
-			       IBV_QP_INIT_ATTR_RX_HASH;
-	const uint32_t known = taken | IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
+			       IBV_QP_INIT_ATTR_RX_HASH |
+			       IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
 	int err;
 
-	if (a->comp_mask & ~known)
-		return EINVAL;
 	if (a->comp_mask & ~taken)
-		return EOPNOTSUPP;
+		return EINVAL;
+	if (a->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER) {
+		if (a->qp_type != IBV_QPT_RAW_PACKET || !soft_is_roce(dev))
+			return EOPNOTSUPP;
+		if (a->max_tso_header > SOFT_MAX_TSO_HEADER)
+			return EINVAL;
+	}
 	if (!(a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS))
 		a->create_flags = 0;
 	err = check_flags(dev, a->qp_type, a->create_flags);
@@ -172,7 +181,7 @@ static void qp_free(struct soft_qp *qp)
 	soft_rq_fini(&qp->rq);
 	soft_sq_fini(qp);
 	soft_dc_free(qp);
-	free(qp->raw);
+	soft_raw_free(qp->raw);
 	free(qp->rss);
 	free(qp->dv);
 	free(qp);
@@ -236,6 +245,8 @@ static struct soft_qp *qp_new(struct ibv_context *verbs,
 	/* a program that does not set them may leave anything there */
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS)
 		qp->create_flags = attr->create_flags;
+	if (qp->create_flags & IBV_QP_CREATE_SOURCE_QPN)
+		qp->source_qpn = attr->source_qpn & 0xffffff;
 	(void)pthread_mutex_init(&qp->ex_lock, NULL);
 	init_cross(qp);
 	qp->state = soft_qp_first_state(soft_dev_of(verbs));
@@ -316,8 +327,9 @@ static int init_raw(struct soft_qp *qp, const void *arg)
 
 	if (a->comp_mask & IBV_QP_INIT_ATTR_IND_TABLE)
 		return soft_rss_new(a, &qp->rss);
-	qp->raw = calloc(1, sizeof(*qp->raw));
-	return qp->raw ? 0 : ENOMEM;
+	return soft_raw_init(qp, a->comp_mask &
+			     IBV_QP_INIT_ATTR_MAX_TSO_HEADER ?
+			     a->max_tso_header : 0);
 }
 
 struct ibv_qp *soft_create_qp_ex(struct ibv_context *verbs,

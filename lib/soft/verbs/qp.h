@@ -135,6 +135,7 @@ struct soft_qp {
 	bool addressed;			/* UD, DCI: requests have an address */
 	bool sends_only;		/* DCI, XRC: sending end */
 	uint32_t create_flags;
+	uint32_t source_qpn;		/* with SOURCE_QPN */
 	int groups;			/* attached to, and flows */
 
 	/* migration: apm.c */

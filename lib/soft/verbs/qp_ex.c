@@ -16,12 +16,12 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "soft/fabric/frame.h"
 #include "soft/verbs/ah.h"
 #include "soft/verbs/calls.h"
 #include "soft/verbs/cross.h"
 #include "soft/verbs/ctx.h"
 #include "soft/verbs/dc.h"
+#include "soft/verbs/flow.h"
 
 #define QP_EX	(1u << 1)	/* rdma-core libibverbs/driver.h, VERBS_QP_EX */
 
@@ -212,8 +212,10 @@ static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t size,
 			uint16_t mss)
 {
-	of(ex)->ex_wqe = NULL;
-	fail(of(ex), EOPNOTSUPP);
+	struct soft_swqe *wqe = begin(ex, IBV_WR_TSO, IBV_QP_EX_WITH_TSO);
+
+	if (wqe && soft_tso_take(of(ex), wqe, hdr, size, mss))
+		fail(of(ex), EINVAL);
 }
 
 #ifdef HAVE_ATOMIC_WRITE
@@ -350,7 +352,9 @@ static int check_built(const struct soft_qp *qp)
 		     wqe->op == IBV_WR_ATOMIC_FETCH_AND_ADD) &&
 		    (wqe->length != 8 || wqe->inlined))
 			return EINVAL;
-		if (qp->raw && wqe->length < FRAME_HEADER)
+		if (qp->raw && (wqe->op == IBV_WR_TSO ? !wqe->length ||
+				wqe->length > SOFT_MAX_TSO :
+				wqe->length < FRAME_HEADER))
 			return EINVAL;
 		if (wqe->op == IBV_WR_RDMA_READ && wqe->inlined)
 			return EINVAL;
@@ -415,6 +419,7 @@ static void abandon(struct ibv_qp_ex *ex)
 /* ---- creation --------------------------------------------------------- */
 
 #define DATAGRAM_OPS	(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
+#define RAW_OPS		(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_TSO)
 #define UC_OPS		(DATAGRAM_OPS | IBV_QP_EX_WITH_RDMA_WRITE | \
 			 IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | \
 			 IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
@@ -438,7 +443,7 @@ int soft_qp_ex_check(const struct soft_dev *dev, enum ibv_qp_type type,
 		     uint64_t ops)
 {
 	uint64_t can = type == IBV_QPT_UD ? DATAGRAM_OPS :
-		       type == IBV_QPT_RAW_PACKET ? IBV_QP_EX_WITH_SEND :
+		       type == IBV_QPT_RAW_PACKET ? RAW_OPS :
 		       type == IBV_QPT_UC ? UC_OPS :
 		       type == IBV_QPT_XRC_RECV ? 0 : RC_OPS;
 

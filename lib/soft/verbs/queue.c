@@ -102,6 +102,8 @@ static enum ibv_wc_opcode wc_opcode(uint8_t op)
 		return SOFT_WC_RAW;
 	case IBV_WR_LOCAL_INV:
 		return IBV_WC_LOCAL_INV;
+	case IBV_WR_TSO:
+		return IBV_WC_TSO;
 	case IBV_WR_BIND_MW:
 		return IBV_WC_BIND_MW;
 	default:

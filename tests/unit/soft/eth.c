@@ -4,6 +4,7 @@
  * them to another, or to the queues of a table by their hash.
  */
 #include "soft/soft.h"
+#include "soft/fabric/frame_sum.h"
 #include "soft/verbs/wq.h"
 
 #include "../../frame.h"
@@ -373,6 +374,254 @@ static void rule__bad_values_REFUSED(void **state)
 	assert_int_equal(soft_destroy_qp(rc), 0);
 }
 
+/* ---- what a queue gets ------------------------------------------------ */
+
+static uint16_t got_tci;
+
+/* The only completion of a queue that has VLAN tags, and its tag. */
+static uint32_t next_ex(struct ibv_cq_ex *ex)
+{
+	struct ibv_poll_cq_attr a = { .comp_mask = 0 };
+	uint32_t len;
+
+	assert_int_equal(ibv_start_poll(ex, &a), 0);
+	assert_int_equal(ex->status, IBV_WC_SUCCESS);
+	len = ibv_wc_read_byte_len(ex);
+	got_tci = ibv_wc_read_cvlan(ex);
+	ibv_end_poll(ex);
+	return len;
+}
+
+static void receive__vlan_STRIPPED_AND_TOLD(void **state)
+{
+	struct ibv_cq_init_attr_ex e = {
+		.cqe = 16, .wc_flags = IBV_WC_EX_WITH_CVLAN |
+				       IBV_WC_EX_WITH_BYTE_LEN,
+	};
+	struct ibv_cq_ex *ex = ibv_create_cq_ex(c, &e);
+	struct ibv_cq *was = cq;
+	struct ibv_flow *flow;
+	struct ibv_qp *q;
+	struct frame_of f = to_match;
+	uint8_t plain[ROOM];
+	uint32_t len, tagged;
+
+	assert_non_null(ex);
+	cq = ibv_cq_ex_to_cq(ex);
+	q = new_raw(IBV_QP_CREATE_CVLAN_STRIPPING);
+	assert_non_null(q);
+	flow = rule_to(q, frame_dst);
+	f.tci = 0;
+	len = frame_write(plain, &f);
+	tagged = frame_write(mem[0], &to_match);
+	assert_int_equal(tagged, len + 4);
+	receive(q, 1, len);
+	receive(q, 2, len);
+	cq = was;
+	sends(tagged);
+	assert_int_equal(next_ex(ex), len);
+	assert_int_equal(got_tci, 0x2007);
+	assert_memory_equal(mem[1] + ROOM, plain, len);
+	memcpy(mem[0], plain, len);
+	sends(len);
+	assert_int_equal(next_ex(ex), len);
+	assert_int_equal(got_tci, 0);
+	assert_int_equal(ibv_destroy_flow(flow), 0);
+	assert_int_equal(soft_destroy_qp(q), 0);
+	assert_int_equal(soft_destroy_cq(ibv_cq_ex_to_cq(ex)), 0);
+}
+
+static void receive__fcs_BEHIND_THE_FRAME(void **state)
+{
+	struct ibv_qp *q = new_raw(IBV_QP_CREATE_SCATTER_FCS);
+	struct ibv_flow *flow = rule_to(q, frame_dst);
+	uint32_t len = udp(50);
+	uint8_t fcs[4], check[4];
+
+	soft_frame_fcs((const uint8_t *)"123456789", 9, check);
+	assert_memory_equal(check, "\x26\x39\xf4\xcb", 4);
+	soft_frame_fcs(mem[0], len, fcs);
+	receive(q, 1, len + 4);
+	sends(len);
+	assert_int_equal(expect(1).byte_len, len + 4);
+	assert_memory_equal(mem[1] + ROOM, mem[0], len);
+	assert_memory_equal(mem[1] + ROOM + len, fcs, 4);
+	assert_int_equal(ibv_destroy_flow(flow), 0);
+	assert_int_equal(soft_destroy_qp(q), 0);
+}
+
+static void checksums__asked_for_RIGHT(void **state)
+{
+	struct ibv_flow *flow = rule_to(qp[1], frame_dst);
+	const uint8_t *in = mem[1] + ROOM;
+	uint32_t len = udp(51);
+
+	for (uint64_t i = 1; i < 4; i++)
+		receive(qp[1], i, ROOM);
+	sends(len);
+	assert_int_equal(expect(1).wc_flags, 0);
+	assert_int_equal(post(len, IBV_SEND_IP_CSUM), 0);
+	(void)expect(99);
+	assert_int_equal(expect(2).wc_flags, IBV_WC_IP_CSUM_OK);
+	in += ROOM;
+	/* by Python, from RFC 791 and RFC 768 */
+	assert_int_equal(in[24] << 8 | in[25], 0x5f91);
+	assert_int_equal(in[40] << 8 | in[41], 0x4c3f);
+	memcpy(mem[0], in, len);
+	mem[0][60] ^= 1;
+	sends(len);
+	assert_int_equal(expect(3).wc_flags, 0);
+	assert_int_equal(ibv_destroy_flow(flow), 0);
+}
+
+/* ---- TSO -------------------------------------------------------------- */
+
+static struct ibv_qp *new_tso(void)
+{
+	struct ibv_qp_init_attr_ex a = {
+		.qp_type = IBV_QPT_RAW_PACKET, .pd = pd, .send_cq = cq,
+		.recv_cq = cq, .cap = { 8, 8, 2, 2, 128 },
+		.comp_mask = IBV_QP_INIT_ATTR_PD |
+			     IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
+			     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.max_tso_header = 74, .send_ops_flags = IBV_QP_EX_WITH_TSO,
+	};
+	struct ibv_qp_attr m = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+	struct ibv_qp *q = soft_create_qp_ex(c, &a);
+
+	assert_non_null(q);
+	assert_int_equal(soft_modify_qp(q, &m, IBV_QP_STATE | IBV_QP_PORT), 0);
+	m.qp_state = IBV_QPS_RTR;
+	assert_int_equal(soft_modify_qp(q, &m, IBV_QP_STATE), 0);
+	m.qp_state = IBV_QPS_RTS;
+	assert_int_equal(soft_modify_qp(q, &m, IBV_QP_STATE), 0);
+	return q;
+}
+
+/* FIN, PSH, ACK and CWR */
+#define FLAGS	0x99
+
+static uint32_t tcp_header(uint8_t *header, const char *src, const char *dst)
+{
+	const struct frame_of f = { src, dst, 1000, 2000, .proto = 6 };
+	uint32_t len = frame_write(header, &f);
+
+	(void)frame_put(header + len - 16, 0xfffffff0, 4);
+	header[len - 7] = FLAGS;
+	return len;
+}
+
+static int post_tso(struct ibv_qp *q, uint8_t *header, uint32_t size,
+		    uint32_t len, uint16_t mss)
+{
+	struct ibv_sge sge = { (uintptr_t)mem[0], len, mr[0]->lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = 99, .sg_list = &sge, .num_sge = 1,
+		.opcode = IBV_WR_TSO,
+		.send_flags = IBV_SEND_SIGNALED | IBV_SEND_IP_CSUM,
+		.tso = { header, (uint16_t)size, mss },
+	}, *bad;
+
+	return soft_post_send(q, &wr, &bad);
+}
+
+/* Checks the segments of 2500 bytes at 1000 bytes each, in receives 1 to 3. */
+static void check_segments(uint32_t header, bool v4)
+{
+	for (uint32_t i = 0; i < 3; i++) {
+		uint32_t len = i < 2 ? 1000 : 500;
+		const uint8_t *in = mem[1] + (i + 1) * ROOM, *tcp;
+		struct ibv_wc wc = expect(i + 1);
+
+		assert_int_equal(wc.byte_len, header + len);
+		assert_memory_equal(in + header, mem[0] + i * 1000, len);
+		tcp = in + header - 20;
+		assert_int_equal(tcp[4] << 8 | tcp[5], i ? 0 : 0xffff);
+		assert_int_equal(tcp[6] << 8 | tcp[7],
+				 (0xfff0 + 1000 * i) & 0xffff);
+		assert_int_equal(tcp[13], !i ? FLAGS & ~9 : i < 2 ? 0x10 :
+				 FLAGS & ~0x80);
+		if (v4) {
+			assert_int_equal(in[16] << 8 | in[17],
+					 header - 14 + len);
+			assert_int_equal(in[18] << 8 | in[19], i);
+			assert_int_equal(wc.wc_flags, IBV_WC_IP_CSUM_OK);
+		} else {
+			assert_int_equal(in[18] << 8 | in[19], 20 + len);
+		}
+	}
+}
+
+static void tso__large_payload_SEGMENTS(void **state)
+{
+	struct ibv_flow *flow = rule_to(qp[1], frame_dst);
+	struct ibv_qp *q = new_tso();
+	struct ibv_qp_ex *ex = soft_qp_to_qp_ex(q);
+	uint8_t header[128];
+	uint32_t len;
+
+	for (uint32_t i = 0; i < 4096; i++)
+		mem[0][i] = (uint8_t)(i * 7);
+	for (int way = 0; way < 3; way++) {
+		bool v4 = way != 1;
+
+		len = v4 ? tcp_header(header, "10.1.2.3", "10.4.5.6") :
+			   tcp_header(header, "fd00::1", "fd00::2");
+		for (uint64_t i = 1; i < 4; i++)
+			receive(qp[1], i, ROOM);
+		if (way < 2) {
+			assert_int_equal(post_tso(q, header, len, 2500, 1000),
+					 0);
+		} else {
+			ibv_wr_start(ex);
+			ex->wr_id = 99;
+			ex->wr_flags = IBV_SEND_SIGNALED | IBV_SEND_IP_CSUM;
+			ibv_wr_send_tso(ex, header, (uint16_t)len, 1000);
+			ibv_wr_set_sge(ex, mr[0]->lkey, (uintptr_t)mem[0],
+				       2500);
+			assert_int_equal(ibv_wr_complete(ex), 0);
+		}
+		assert_int_equal(expect(99).opcode, IBV_WC_TSO);
+		check_segments(len, v4);
+	}
+	assert_int_equal(ibv_destroy_flow(flow), 0);
+	assert_int_equal(soft_destroy_qp(q), 0);
+}
+
+static void tso__bad_request_EINVAL(void **state)
+{
+	struct ibv_qp *q = new_tso();
+	uint8_t header[128];
+	uint32_t len = tcp_header(header, "10.1.2.3", "10.4.5.6");
+
+	assert_int_equal(post_tso(qp[0], header, len, 2500, 1000), EINVAL);
+	assert_int_equal(post_tso(q, header, len, 2500, 0), EINVAL);
+	assert_int_equal(post_tso(q, header, len, 0, 1000), EINVAL);
+	assert_int_equal(post_tso(q, header, len, 65537, 1000), EINVAL);
+	assert_int_equal(post_tso(q, header, len, 2500, 4114 - 53), EINVAL);
+	assert_int_equal(post_tso(q, header, len - 1, 2500, 1000), EINVAL);
+	header[23] = UDP;
+	assert_int_equal(post_tso(q, header, len, 2500, 1000), EINVAL);
+	quiet();
+	assert_int_equal(soft_destroy_qp(q), 0);
+}
+
+/* What the device says of itself is what its calls do. */
+static void query__caps_of_packets_TRUE(void **state)
+{
+	struct ibv_device_attr_ex a;
+
+	assert_int_equal(soft_query_device_ex(c, NULL, &a, sizeof(a)), 0);
+	assert_int_equal(a.raw_packet_caps,
+			 IBV_RAW_PACKET_CAP_CVLAN_STRIPPING |
+			 IBV_RAW_PACKET_CAP_SCATTER_FCS |
+			 IBV_RAW_PACKET_CAP_IP_CSUM);
+	assert_true(a.device_cap_flags_ex & IBV_DEVICE_RAW_SCATTER_FCS);
+	assert_true(a.device_cap_flags_ex & IBV_DEVICE_RAW_IP_CSUM);
+	assert_int_equal(a.tso_caps.max_tso, 65536);
+	assert_int_equal(a.tso_caps.supported_qpts, 1 << IBV_QPT_RAW_PACKET);
+}
+
 /* ---- spread ----------------------------------------------------------- */
 
 static int set_up_rss(void **state)
@@ -537,6 +786,12 @@ int main(void)
 		T(rule__of_two_THE_FIRST),
 		T(rule__for_multicast_ONLY_THAT),
 		T(rule__bad_values_REFUSED),
+		T(receive__vlan_STRIPPED_AND_TOLD),
+		T(receive__fcs_BEHIND_THE_FRAME),
+		T(checksums__asked_for_RIGHT),
+		T(tso__large_payload_SEGMENTS),
+		T(tso__bad_request_EINVAL),
+		T(query__caps_of_packets_TRUE),
 		R(datagrams__over_four_queues_BY_THEIR_HASH),
 		R(queue__empty_DROPS_ITS_SHARE),
 		R(queue__receive_with_a_wrong_key_FAILS_ALONE),
