@@ -25,6 +25,8 @@ static int check_rss(const struct ibv_qp_init_attr_ex *a, bool pd)
 {
 	if (a->qp_type != IBV_QPT_RAW_PACKET)
 		return EOPNOTSUPP;
+	if (!(a->comp_mask & IBV_QP_INIT_ATTR_IND_TABLE))
+		return EINVAL;
 	return !pd || a->send_cq || a->recv_cq || a->srq || a->create_flags ||
 	       a->cap.max_recv_wr || a->cap.max_recv_sge ||
 	       a->cap.max_send_wr || a->comp_mask &
@@ -41,7 +43,8 @@ static int check_objects(const struct soft_dev *dev,
 		return EOPNOTSUPP;
 	if (a->qp_type == IBV_QPT_RAW_PACKET && !soft_is_roce(dev))
 		return EOPNOTSUPP;
-	if (a->comp_mask & IBV_QP_INIT_ATTR_IND_TABLE)
+	if (a->comp_mask & (IBV_QP_INIT_ATTR_IND_TABLE |
+			    IBV_QP_INIT_ATTR_RX_HASH))
 		return check_rss(a, pd);
 	switch (a->qp_type) {
 	case IBV_QPT_RC:
