@@ -679,6 +679,8 @@ static void xrc__wrong_options_EINVAL(void **state)
 }
 
 /* The soft HCA and Soft-RoCE grant or refuse each option. */
+#define GRANTED 1
+
 static void options__each_GRANTED_OR_REFUSED(void **state)
 {
 	static const uint8_t key[40];
@@ -689,9 +691,11 @@ static void options__each_GRANTED_OR_REFUSED(void **state)
 	static const struct {
 		struct rdmamsg_qp_options o;
 		int soft, rxe;
+		int ib;		/* the soft HCA as InfiniBand, if not `soft` */
 	} table[] = {
 		{ { .type = IBV_QPT_DRIVER }, -EOPNOTSUPP, -EOPNOTSUPP },
-		{ { .type = IBV_QPT_RAW_PACKET }, -EOPNOTSUPP, -EOPNOTSUPP },
+		{ { .type = IBV_QPT_RAW_PACKET }, 0, -EOPNOTSUPP,
+		  -EOPNOTSUPP },
 		{ { .type = IBV_QPT_UD,
 		    .create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB }, 0,
 		  -EOPNOTSUPP },
@@ -700,13 +704,19 @@ static void options__each_GRANTED_OR_REFUSED(void **state)
 		  -EINVAL, -EINVAL },
 		{ { .type = IBV_QPT_UD,
 		    .create_flags = IBV_QP_CREATE_SCATTER_FCS },
-		  -EOPNOTSUPP, -EOPNOTSUPP },
+		  -EINVAL, -EOPNOTSUPP, -EOPNOTSUPP },
+		{ { .type = IBV_QPT_RAW_PACKET,
+		    .create_flags = IBV_QP_CREATE_SCATTER_FCS },
+		  0, -EOPNOTSUPP, -EOPNOTSUPP },
 		{ { .type = IBV_QPT_RAW_PACKET,
 		    .create_flags = IBV_QP_CREATE_CVLAN_STRIPPING },
-		  -EOPNOTSUPP, -EOPNOTSUPP },
+		  0, -EOPNOTSUPP, -EOPNOTSUPP },
+		{ { .type = IBV_QPT_RAW_PACKET, .max_tso_header = 64,
+		    .send_ops = IBV_QP_EX_WITH_TSO | IBV_QP_EX_WITH_SEND },
+		  0, -EOPNOTSUPP, -EOPNOTSUPP },
 		{ { .type = IBV_QPT_UD, .source_qpn = 5,
 		    .create_flags = IBV_QP_CREATE_SOURCE_QPN },
-		  -EOPNOTSUPP, -EOPNOTSUPP },
+		  -EOPNOTSUPP, -EOPNOTSUPP, GRANTED },
 		{ { .type = IBV_QPT_RC, .source_qpn = 5,
 		    .create_flags = IBV_QP_CREATE_SOURCE_QPN },
 		  -EINVAL, -EINVAL },
@@ -722,6 +732,8 @@ static void options__each_GRANTED_OR_REFUSED(void **state)
 		{ { .max_send = 1 << 19 }, -EINVAL, -EINVAL },
 		{ { .max_send_sge = 500 }, -EINVAL, -EINVAL },
 	};
+	const char *link = getenv("RDMAMSG_SOFT_LINK");
+	const bool ib = link && !strcmp(link, "ib");
 	struct rdmamsg *ctx = test_open(NULL);
 
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
@@ -732,6 +744,8 @@ static void options__each_GRANTED_OR_REFUSED(void **state)
 
 		o.size = sizeof(o);
 		o.device = test_device();
+		if (ib && test_on_soft() && table[i].ib)
+			want = table[i].ib == GRANTED ? 0 : table[i].ib;
 		ret = rdmamsg_qp_create(ctx, &o, &q);
 		if (ret != want)
 			fail_msg("row %zu: %d, not %d: %s", i, ret, want,

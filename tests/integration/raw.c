@@ -161,6 +161,127 @@ static void frame__where_a_rule_leads_ARRIVES(void **state)
 	close_all();
 }
 
+/* ---- what the create flags ask for ------------------------------------ */
+
+/* Replaces the receiver by one with these flags, if there is one. */
+static void receive_with(uint32_t flags)
+{
+	struct rdmamsg_qp_options o = options(NULL);
+
+	assert_int_equal(rdmamsg_qp_destroy(receiver), 0);
+	o.create_flags = flags;
+	if (rdmamsg_qp_create(ctx, &o, &receiver))
+		fail_msg("rdmamsg_qp_create: %s", rdmamsg_error());
+}
+
+static void post_receive(uint64_t id)
+{
+	struct ibv_sge sge = { (uintptr_t)place(id), ROOM, mr[1]->lkey };
+	struct ibv_recv_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 };
+	struct ibv_recv_wr *bad;
+
+	assert_int_equal(ibv_post_recv(rdmamsg_qp_ibv(receiver), &wr, &bad),
+			 0);
+}
+
+static struct ibv_wc arrived(uint64_t id)
+{
+	struct ibv_wc wc = next_wc(rdmamsg_qp_recv_cq(receiver));
+
+	assert_int_equal(wc.wr_id, id);
+	return wc;
+}
+
+static void scatter_fcs__asked_for_4_BYTES_MORE(void **state)
+{
+	struct ibv_flow *flow;
+	uint32_t len;
+
+	if (!open_all(NULL))
+		return;
+	receive_with(IBV_QP_CREATE_SCATTER_FCS);
+	flow = steer();
+	post_receive(1);
+	len = send_from(1000);
+	assert_int_equal(arrived(1).byte_len, len + 4);
+	assert_memory_equal(place(1), frame, len);
+	assert_int_equal(ibv_destroy_flow(flow), 0);
+	close_all();
+}
+
+static void cvlan_stripping__asked_for_NO_TAG(void **state)
+{
+	const struct frame_of f = {
+		"10.1.2.3", "10.4.5.6", 1, 2, .proto = UDP, .tci = 5,
+		.payload = 30,
+	};
+	struct ibv_sge sge;
+	struct ibv_send_wr *bad, wr = {
+		.opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1,
+	};
+	struct ibv_flow *flow;
+
+	if (!open_all(NULL))
+		return;
+	receive_with(IBV_QP_CREATE_CVLAN_STRIPPING);
+	flow = steer();
+	post_receive(1);
+	sge = (struct ibv_sge){
+		(uintptr_t)frame, frame_write(frame, &f), mr[0]->lkey,
+	};
+	assert_int_equal(ibv_post_send(rdmamsg_qp_ibv(sender), &wr, &bad), 0);
+	assert_int_equal(arrived(1).byte_len, sge.length - 4);
+	assert_memory_equal(place(1), frame, 12);
+	assert_memory_equal(place(1) + 12, frame + 16, sge.length - 16);
+	assert_int_equal(ibv_destroy_flow(flow), 0);
+	close_all();
+}
+
+static void tso__of_one_request_THREE_SEGMENTS(void **state)
+{
+	const struct frame_of f = {
+		"10.1.2.3", "10.4.5.6", 1000, 2000, .proto = 6,
+	};
+	struct rdmamsg_qp_options o = options(NULL);
+	struct ibv_qp_ex *ex;
+	struct ibv_flow *flow;
+	uint8_t header[128];
+	uint32_t size;
+
+	if (!open_all(NULL))
+		return;
+	assert_int_equal(rdmamsg_qp_destroy(sender), 0);
+	o.max_tso_header = sizeof(header);
+	o.send_ops = IBV_QP_EX_WITH_TSO;
+	if (rdmamsg_qp_create(ctx, &o, &sender))
+		fail_msg("rdmamsg_qp_create: %s", rdmamsg_error());
+	flow = steer();
+	for (uint64_t i = 0; i < 3; i++)
+		post_receive(i);
+	size = frame_write(header, &f);
+	for (uint32_t i = 0; i < 250; i++)
+		frame[i] = (uint8_t)(i * 3);
+	ex = rdmamsg_qp_ex(sender);
+	assert_non_null(ex);
+	ibv_wr_start(ex);
+	ex->wr_flags = IBV_SEND_SIGNALED | IBV_SEND_IP_CSUM;
+	ibv_wr_send_tso(ex, header, (uint16_t)size, 100);
+	ibv_wr_set_sge(ex, mr[0]->lkey, (uintptr_t)frame, 250);
+	assert_int_equal(ibv_wr_complete(ex), 0);
+	assert_int_equal(next_wc(rdmamsg_qp_send_cq(sender)).opcode,
+			 IBV_WC_TSO);
+	for (uint32_t i = 0; i < 3; i++) {
+		uint32_t len = i < 2 ? 100 : 50;
+
+		assert_int_equal(arrived(i).byte_len, size + len);
+		assert_memory_equal(place(i) + size, frame + 100 * i, len);
+	}
+	assert_int_equal(ibv_destroy_flow(flow), 0);
+	close_all();
+}
+
+/* ---- receive side scaling --------------------------------------------- */
+
 static void post_all(void)
 {
 	for (uint32_t q = 0; q < QUEUES; q++) {
@@ -240,6 +361,9 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(frame__where_a_rule_leads_ARRIVES),
+		TEST(scatter_fcs__asked_for_4_BYTES_MORE),
+		TEST(cvlan_stripping__asked_for_NO_TAG),
+		TEST(tso__of_one_request_THREE_SEGMENTS),
 		TEST(packets__spread_by_hash_EACH_IN_ITS_QUEUE),
 		TEST(rss__fields_of_both_kinds_DEVICE_REFUSES),
 	};
