@@ -533,6 +533,13 @@ fields()
 			scope = device = value "."
 		if (key == "port")
 			scope = device value "."
+		# the same key in several groups
+		if (sub(/_caps$/, "_", key)) {
+			group = key
+			key = key "caps"
+		}
+		if (key == "supported_qp")
+			key = group key
 	}
 	END { show() }'
 }
@@ -543,6 +550,7 @@ alike()
 {
 	sed -e 's/\(PORT\|ATOMIC\)_\([A-Z]* (\)/\2/' -e 's/ Gbps (/ Gb\/s (/' \
 	    -e 's/ 0x0*\([0-9a-fA-F]\)/ 0x\1/' \
+	    -e 's/  *SUPPORT_RAW_PACKET/ 0x100 RAW_PACKET/' \
 	    -e 's/\(rate_limit_m[a-z]*\)\( .*\)kbps$/\1_kbps\2/' \
 	    -e 's/max_vl_num 1 (1)/max_vl_num VL0 (1)/' \
 	    -e 's/\(GID.0. fe80:0000:0000:0000:\)[0-9a-f:]*:/\1own:/' |
@@ -562,6 +570,7 @@ info_shows()
 	    -e 's/core clock not supported/hca_core_clock_khz: 0/' \
 	    -e 's/completion timestamp_mask/completion_timestamp_mask/' \
 	    -e 's/hca_core_clock:\(.*\)kHZ/hca_core_clock_khz:\1/' \
+	    -e 's/raw packet caps/raw_packet_caps/' \
 	    -e 's/NO SUPPORT//' theirs | fields | alike >expected
 	fields <ours | alike >got
 	[ "$(wc -l <expected)" -gt 100 ]
@@ -570,7 +579,12 @@ info_shows()
 	{
 		rest = substr(ours[$1], length($0) + 1)
 		# headings have no value
-		if ($1 ~ /\.(tso|rss|packet_pacing)_caps$/)
+		if ($1 ~ /\.(tso|rss|packet_pacing|raw_packet)_caps$/)
+			next
+		# names only what device_cap_flags has not
+		if ($1 ~ /device_cap_flags_ex$/ && NF == 3 &&
+		    index(ours[$1], $1 " " $2 " ") == 1 &&
+		    index(ours[$1] " ", " " $3 " "))
 			next
 		if (index(ours[$1], $0) != 1 || rest !~ /^([ ,].*)?$/) {
 			print "ibv_devinfo: " $0 "\nrdmamsg-info: " ours[$1]
@@ -645,7 +659,10 @@ info_finds()
 	returns 0 "$info" -v -d soft
 	said '^  capability inline: native, .* granted [1-9]'
 	said '^  capability ud: native, a datagram arrived$'
-	said '^  capability rss: absent, .* not supported$'
+	if [ "$1" = ethernet ]
+	then said '^  capability rss: native, .* 256 queues of one table$'
+	else said '^  capability rss: absent, .* not supported$'
+	fi
 	said '^  capability dc: native, a message of DC worked'
 	returns 0 "$info" --json -d soft
 	if command -v python3 >/dev/null

@@ -66,9 +66,39 @@ static void do_xrc(void)
 	told(rdmamsg_xrcd_close(x));
 }
 
+/* A queue pair with receive queues, a multicast group, and their teardown. */
+static void do_rss(void)
+{
+	static const uint8_t key[40] = { 1 };
+	static const struct rdmamsg_rss rss = {
+		.size = sizeof(rss), .queues = 2, .key = key,
+		.key_len = sizeof(key),
+		.function = IBV_RX_HASH_FUNC_TOEPLITZ,
+		.fields = IBV_RX_HASH_SRC_IPV4,
+	};
+	const union ibv_gid gid = { .raw = { 0xff, 0x0e, [15] = 9 } };
+	struct rdmamsg_qp_options o = {
+		.size = sizeof(o), .type = IBV_QPT_RAW_PACKET, .rss = &rss,
+		.on_completion = on_completion,
+	};
+	struct rdmamsg_qp *qp[2] = { NULL, NULL };
+
+	if (told(rdmamsg_qp_create(ctxs[CLIENT], &o, &qp[0])))
+		qp[0] = NULL;
+	o.type = IBV_QPT_UD;
+	o.rss = NULL;
+	if (told(rdmamsg_qp_create(ctxs[CLIENT], &o, &qp[1])))
+		qp[1] = NULL;
+	if (qp[1])
+		told(rdmamsg_qp_attach(qp[1], &gid, 0));
+	for (int i = 0; i < 2; i++)
+		told(rdmamsg_qp_destroy(qp[i]));
+}
+
 const struct scenario oob_scenarios[] = {
 	{ "qp", OPEN, do_qp },
 	{ "xrc", OPEN, do_xrc },
+	{ "qp-rss", OPEN, do_rss },
 	{ "oob-listen", OPEN, do_listen, .oob = true },
 	{ "oob", LISTENING, do_connect, .oob = true },
 	{ "oob-move", LISTENING, do_connect, .oob = true, .moving = true,
