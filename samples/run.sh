@@ -490,12 +490,56 @@ conform_options()
 	said '^all as expected$'
 }
 
+# The time of all cases has a bound.
+conform_time()
+{
+	returns 1 "$soft" "$conform" -d soft0 -t 1
+	said '^not complete: the cases took more than 1 seconds$'
+	returns 1 "$soft" "$conform" -d soft0 --time=1 --json
+	said '"complete": false'
+}
+
+# ends_with_parent PID...: none of these is there, or as a zombie.
+ends_with_parent()
+{
+	for pid
+	do
+		! grep -q '^State:[[:space:]]*[^ZX]' "/proc/$pid/status" \
+			2>/dev/null || return 1
+	done
+}
+
+# No case outlives the program that runs it.
+conform_killed()
+{
+	"$soft" "$conform" -d soft0 >told 2>&1 &
+	server=$!
+	await has_children $server
+	# the cases are short: stop one
+	await stop_a_case
+	kill -KILL $server
+	wait $server || :
+	server=
+	await ends_with_parent "$stopped"
+}
+
+# Sets 'stopped' to a child of the server, and stops it.
+stop_a_case()
+{
+	for stopped in $(cat /proc/"$server"/task/*/children)
+	do
+		kill -STOP "$stopped" 2>/dev/null && return
+	done
+	return 1
+}
+
 conform_mistakes()
 {
 	complains 2 'which device?' "$conform"
 	complains 2 "no device 'no-such'" "$soft" "$conform" -d no-such
 	complains 2 'port 99: ' "$soft" "$conform" -d soft0 -p 99
 	complains 2 'a number from 1 to 255' "$conform" -d soft0 -p 0
+	complains 2 'a number from 1 to 86400' "$conform" -d soft0 -t 0
 	complains 2 'is no case' "$conform" -d soft0 no_such_case
 }
 
@@ -2727,6 +2771,8 @@ run sample-usage sample_usage
 long conform-links conform_links
 run conform-finds conform_finds
 run conform-options conform_options
+run conform-time conform_time
+run conform-killed conform_killed
 run conform-mistakes conform_mistakes
 [ -z "${RDMAMSG_VM-}" ] || run conform-rxe conform_rxe
 if command -v ibv_devinfo >/dev/null

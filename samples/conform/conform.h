@@ -15,6 +15,7 @@ enum { AS_EXPECTED, DIFFERENCES, WRONG_USE };
 struct options {
 	const char *device;
 	uint8_t port;
+	int seconds;		/* of all cases */
 	bool verbose, json;
 };
 

@@ -3,7 +3,9 @@
 #include "conform.h"
 
 #include <err.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,10 +46,13 @@ static void write_all(int fd, const struct facts *f)
 	}
 }
 
-static void child(int fd)
+static void child(int fd, pid_t parent)
 {
 	static struct facts f;
 
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
 	f.error = ask(&f);
 	if (f.error)
 		(void)snprintf(f.text, sizeof(f.text), "%s", rdmamsg_error());
@@ -71,6 +76,7 @@ static bool read_all(int fd, struct facts *ret)
 
 void facts_get(struct facts *ret)
 {
+	pid_t parent = getpid();
 	bool whole;
 	int fds[2];
 	pid_t pid;
@@ -82,7 +88,7 @@ void facts_get(struct facts *ret)
 		err(DIFFERENCES, "fork");
 	if (!pid) {
 		(void)close(fds[0]);
-		child(fds[1]);
+		child(fds[1], parent);
 	}
 	(void)close(fds[1]);
 	whole = read_all(fds[0], ret);

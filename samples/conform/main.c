@@ -17,8 +17,10 @@
 
 #define COMPLETION_MS	5000	/* a card takes microseconds */
 #define CASE_MS		60000
+#define RUN_S		600	/* all cases */
+#define RUN_S_MAX	86400
 
-struct options options = { .port = 1 };
+struct options options = { .port = 1, .seconds = RUN_S };
 
 static const struct device_case *const lists[] = {
 	order_cases, apm_cases,
@@ -40,6 +42,7 @@ static const char usage[] =
 "\n"
 "  -d, --device=NAME       the device; rdmamsg-info shows their names\n"
 "  -p, --port=NUMBER       the port, by default 1\n"
+"  -t, --time=SECONDS      end after this time, by default 600\n"
 "  -v, --verbose           print what passes, and the device's capabilities\n"
 "      --json              print a JSON object\n"
 "  -h, --help              print this and exit\n"
@@ -54,6 +57,7 @@ enum { OPT_JSON = 256 };
 static const struct option long_options[] = {
 	{ "device", required_argument, NULL, 'd' },
 	{ "port", required_argument, NULL, 'p' },
+	{ "time", required_argument, NULL, 't' },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "help", no_argument, NULL, 'h' },
@@ -61,14 +65,15 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-static uint8_t port_of(const char *arg)
+static int number_of(const char *option, const char *arg, int max)
 {
 	char *rest;
 	unsigned long n = strtoul(arg, &rest, 10);
 
-	if (*rest || *arg < '0' || *arg > '9' || !n || n > 255)
-		errx(WRONG_USE, "--port '%s': a number from 1 to 255", arg);
-	return (uint8_t)n;
+	if (*rest || *arg < '0' || *arg > '9' || !n || n > (unsigned long)max)
+		errx(WRONG_USE, "--%s '%s': a number from 1 to %d", option, arg,
+		     max);
+	return (int)n;
 }
 
 static bool is_case(const char *name)
@@ -85,14 +90,17 @@ static char **parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt_long(argc, argv, "d:p:vhV", long_options, NULL)) !=
+	while ((c = getopt_long(argc, argv, "d:p:t:vhV", long_options, NULL)) !=
 	       -1)
 		switch (c) {
 		case 'd':
 			options.device = optarg;
 			break;
 		case 'p':
-			options.port = port_of(optarg);
+			options.port = (uint8_t)number_of("port", optarg, 255);
+			break;
+		case 't':
+			options.seconds = number_of("time", optarg, RUN_S_MAX);
 			break;
 		case 'v':
 			options.verbose = true;
@@ -147,6 +155,8 @@ static void run_list(const struct device_case *c, char *const *wants)
 		if (!c->gate && !wanted(c->name, wants))
 			continue;
 		r = run_case(c);
+		if (run_over())
+			return;		/* it may have been killed */
 		report_case(c->name, &r);
 		if (r.result == LIST_SKIPPED)
 			break;
@@ -193,6 +203,7 @@ int main(int argc, char **argv)
 	if (!run_on(options.device, kind ? kind : "other", table, false,
 		    CASE_MS))
 		errx(DIFFERENCES, "which kernel is this?");
+	run_limit(options.seconds * 1000);
 	report_begin(&facts);
 	for (size_t i = 0; i < LISTS; i++)
 		run_list(lists[i], wants);

@@ -149,7 +149,8 @@ void report_case(const char *name, const struct verdict *r)
 
 static void json_end(int status)
 {
-	printf("\n  ],\n  \"counts\": { ");
+	printf("\n  ],\n  \"complete\": %s,\n  \"counts\": { ",
+	       run_over() ? "false" : "true");
 	for (int i = 0; i <= NOT_RUN; i++)
 		printf("\"%s\": %u%s", names[i], counts[i],
 		       i < NOT_RUN ? ", " : " },\n");
@@ -161,7 +162,12 @@ static void text_end(const struct facts *f, int status)
 	printf("%u ok, %u known, %u differ, %u gone, %u lists skipped, %u not run\n",
 	       counts[PASSED], counts[DIFFERS_AS_WRITTEN], counts[DIFFERS],
 	       counts[DIFFERENCE_GONE], counts[LIST_SKIPPED], counts[NOT_RUN]);
-	printf("%s\n", status ? "differences found" : "all as expected");
+	if (run_over())
+		printf("not complete: the cases took more than %d seconds\n",
+		       options.seconds);
+	else
+		printf("%s\n", status ? "differences found" :
+		       "all as expected");
 	if (!facts_kind(f))
 		printf("This kind of device is not known to rdmamsg: please "
 		       "send this report, see README.\n");
@@ -174,8 +180,8 @@ int report_end(const struct facts *f)
 
 	for (int i = 0; i <= NOT_RUN; i++)
 		seen += counts[i];
-	status = counts[DIFFERS] || counts[DIFFERENCE_GONE] || !seen ?
-		 DIFFERENCES : AS_EXPECTED;
+	status = counts[DIFFERS] || counts[DIFFERENCE_GONE] || !seen ||
+		 run_over() ? DIFFERENCES : AS_EXPECTED;
 	if (options.json)
 		json_end(status);
 	else

@@ -5,8 +5,10 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char *device = "soft";
@@ -15,6 +17,7 @@ static bool soft;
 static const char *kinds[2];
 static int kernel;	/* LINUX() */
 static int case_ms = 180000;
+static int64_t end_ms = INT64_MAX;	/* of all cases */
 
 static void running_kernel(void)
 {
@@ -85,10 +88,45 @@ static void tell_written(const char *name)
 	written_texts = texts;
 }
 
-static void child(const struct device_case *c)
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+void run_limit(int ms)
+{
+	end_ms = now_ms() + ms;
+}
+
+/* Returns how long a case may be silent: not longer than all cases may take. */
+static int silence_ms(void)
+{
+	int64_t left = end_ms - now_ms();
+
+	return left < 0 ? 0 : left < case_ms ? (int)left : case_ms;
+}
+
+bool run_over(void)
+{
+	return now_ms() >= end_ms;
+}
+
+/* Lets a case end with the program that runs it. */
+static void end_with(pid_t parent)
+{
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(2);
+}
+
+static void child(const struct device_case *c, pid_t parent)
 {
 	char fabric[32];
 
+	end_with(parent);
 	tell_written(c->name);
 	/* a fabric of its own keeps other processes of this host out */
 	(void)snprintf(fabric, sizeof(fabric), "device-%d", (int)getpid());
@@ -106,6 +144,7 @@ static void run(const struct device_case *c, char *said, size_t size,
 		int *status)
 {
 	struct pollfd p = { .events = POLLIN };
+	pid_t parent = getpid();
 	size_t len = 0;
 	ssize_t n = 1;
 	int fds[2];
@@ -121,13 +160,13 @@ static void run(const struct device_case *c, char *said, size_t size,
 		(void)dup2(fds[1], 2);
 		close(fds[0]);
 		close(fds[1]);
-		child(c);
+		child(c, parent);
 		exit(0);
 	}
 	close(fds[1]);
 	p.fd = fds[0];
 	while (n > 0 && len < size - 1) {
-		if (poll(&p, 1, case_ms) != 1)
+		if (poll(&p, 1, silence_ms()) != 1)
 			break;
 		n = read(fds[0], said + len, size - 1 - len);
 		len += n > 0 ? (size_t)n : 0;

@@ -28,6 +28,12 @@ struct verdict {
  */
 bool run_on(const char *name, const char *kind, const struct verbs_api *table,
 	    bool is_soft, int limit_ms);
+/*
+ * Bounds the time of all cases from now on. A case that runs then is killed, and
+ * run_over() returns true.
+ */
+void run_limit(int ms);
+bool run_over(void);
 struct verdict run_case(const struct device_case *c);
 
 #endif
