@@ -46,7 +46,26 @@ listens()
 		END { exit !found }' /proc/net/unix
 }
 
+# names TEXT FILE WORD: a line of README.md with TEXT names FILE, or as a page
+# of the manual, and the file has WORD
+names()
+{
+	link=$2
+	case $2 in
+	man/*)	link=$(echo "${2##*/}" | sed 's/\.\([0-9]\)$/(\1)/') ;;
+	esac
+	grep -F "$1" "$top/README.md" | grep -qF "$link" ||
+		fail "'$1' does not lead to $link"
+	grep -rqF "$3" "$top/$2" || fail "$2 does not lead to $3"
+}
+
 : >said
+# "I have a C server with epoll", "I publish ticks", "I evaluate against UCX":
+# each gets from README.md to a program
+names 'a server with epoll' samples/own-loop.c epoll_wait
+names 'publish to many' samples/topic rdmamsg_publish
+names 'measure it beside others' man/man1/rdmamsg-perf.1 UCX
+names 'measure it beside others' man/man7/rdmamsg_cost.7 samples/perf/cost.sh
 block c >hello.c
 block '' >session
 sed -n 's/^\$ //p' session >typed
