@@ -28,6 +28,7 @@ RDMAMSG_DEVICE=soft
 RDMAMSG_SOFT_FABRIC=picture-$$
 export RDMAMSG_DEVICE RDMAMSG_SOFT_FABRIC
 
+# shellcheck disable=SC2086 # a command
 taskset -c 0 ${RUNNER-} "$perf" server -a 127.0.0.1 -p 0 >"$work/server" &
 server=$!
 until port=$(sed -n 's/^listening on port //p' "$work/server") &&
