@@ -7,6 +7,7 @@
  */
 #include "base/base.h"
 #include "base/ctx.h"
+#include "base/fd.h"
 #include "base/list.h"
 #include "base/submit.h"
 #include "base/thread.h"
@@ -108,7 +109,7 @@ static void arrived(struct rdmamsg *ctx, struct mail *mail)
 /* Without descriptors the resolver says that there is no such name. */
 static bool has_descriptor(void)
 {
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = fd_high(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 
 	if (fd >= 0)
 		close(fd);
