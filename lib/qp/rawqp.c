@@ -313,7 +313,9 @@ int rdmamsg_qp_destroy(struct rdmamsg_qp *q)
 	ret = rdmamsg__v_destroy_qp(q->v, q->ibv);
 	if (ret == -EBUSY)
 		return rdmamsg__fail(ret, "qp 0x%x is in a multicast group, or "
-				     "has rules of flow steering",
+				     "has rules of flow steering: "
+				     "ibv_detach_mcast() and "
+				     "ibv_destroy_flow() take it out",
 				     q->ibv->qp_num);
 	if (ret && !q->dev->device->gone &&
 	    !rdmamsg__device_lost(q->dev->device))
