@@ -18,8 +18,10 @@ int rdmamsg__cm_without_path(struct rdmamsg_ep *ep)
 {
 	return !ep->opts.path ? 0 :
 	       rdmamsg__fail(-EINVAL, "path: the connection manager finds the "
-			     "path; it is for rdmamsg_oob_connect(3) and its "
-			     "like");
+			     "path, and takes the partition of the interface "
+			     "that has the address: connect from an address in "
+			     "that partition, or use rdmamsg_oob_connect(3) "
+			     "and its like");
 }
 
 static void nothing(struct rdmamsg_ep *ep)

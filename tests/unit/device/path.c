@@ -8,6 +8,7 @@
 #include "device/path.h"
 #include "device/verbs_api.h"
 #include "cm/oob/oob.h"
+#include "session/ep.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -198,6 +199,90 @@ static void offer__hardware_without_a_link_ENODEV(void **state)
 	rdmamsg_close(ctx);
 }
 
+/* ---- what the queue pair has ------------------------------------------ */
+
+static struct ibv_qp_attr attr_of(const struct rdmamsg_ep *ep)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr a;
+
+	assert_int_equal(rdmamsg__verbs_soft.query_qp(
+				 ep->lane.hot.qp, &a,
+				 IBV_QP_STATE | IBV_QP_PORT | IBV_QP_AV |
+				 IBV_QP_PKEY_INDEX | IBV_QP_PATH_MTU |
+				 IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				 IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
+				 IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				 IBV_QP_MIN_RNR_TIMER | IBV_QP_MAX_QP_RD_ATOMIC |
+				 IBV_QP_MAX_DEST_RD_ATOMIC, &init), 0);
+	return a;
+}
+
+static void options__of_the_path_REACH_THE_QUEUE_PAIR(void **state)
+{
+	const struct rdmamsg_path here = {
+		.size = sizeof(here), .port = 1, .gid_index = 1,
+		.pkey = 0x7fff, .hop_limit = 3, .traffic_class = 96,
+		.flow_label = 5, .mtu = 512, .psn = RDMAMSG_NONE,
+	}, there = {
+		.size = sizeof(there), .port = 1, .gid_index = 1, .mtu = 256,
+		.psn = 0xffffff,
+	};
+	struct rdmamsg_ep_options o = {
+		.size = sizeof(o), .path = &here, .ack_timeout = 14,
+		.retry_count = 5, .rnr_retry_count = 3, .min_rnr_timer = 20,
+		.responder_resources = 3, .initiator_depth = 2,
+	};
+	uint8_t record[RDMAMSG_OOB_MAX];
+	struct rdmamsg_ep *client, *server;
+	struct ibv_qp_attr a, b;
+	struct rdmamsg *ctx;
+	int len;
+
+	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
+	assert_int_equal(rdmamsg_oob_offer(ctx, &o, &client), 0);
+	len = rdmamsg_oob_record(client, record, sizeof(record));
+	o.path = &there;
+	o.responder_resources = 7;
+	o.initiator_depth = 5;
+	assert_int_equal(rdmamsg_oob_answer(ctx, record, (size_t)len, &o,
+					    &server), 0);
+	len = rdmamsg_oob_record(server, record, sizeof(record));
+	assert_int_equal(rdmamsg_oob_finish(client, record, (size_t)len), 0);
+	a = attr_of(client);
+	b = attr_of(server);
+	assert_int_equal(a.qp_state, IBV_QPS_RTS);
+	assert_int_equal(a.port_num, 1);
+	assert_int_equal(a.pkey_index, 0);
+	assert_int_equal(a.path_mtu, IBV_MTU_256);
+	assert_int_equal(b.path_mtu, IBV_MTU_256);
+	assert_int_equal(a.dest_qp_num, server->lane.hot.qp->qp_num);
+	assert_int_equal(b.dest_qp_num, client->lane.hot.qp->qp_num);
+	assert_int_equal(a.sq_psn, 0);
+	assert_int_equal(b.rq_psn, 0);
+	assert_int_equal(a.rq_psn, 0xffffff);
+	assert_int_equal(b.sq_psn, 0xffffff);
+	assert_int_equal(a.ah_attr.is_global, 1);
+	assert_int_equal(a.ah_attr.grh.sgid_index, 1);
+	assert_int_equal(b.ah_attr.grh.sgid_index, 1);
+	assert_int_equal(a.ah_attr.grh.hop_limit, 3);
+	assert_int_equal(a.ah_attr.grh.traffic_class, 96);
+	assert_int_equal(a.ah_attr.grh.flow_label, 5);
+	/* those that the path of this side does not name */
+	assert_int_equal(b.ah_attr.grh.hop_limit, 64);
+	assert_int_equal(b.ah_attr.grh.flow_label, 0);
+	assert_int_equal(a.timeout, 14);
+	assert_int_equal(a.retry_cnt, 5);
+	assert_int_equal(a.rnr_retry, 3);
+	assert_int_equal(a.min_rnr_timer, 20);
+	/* what one side issues is what the other serves */
+	assert_int_equal(a.max_dest_rd_atomic, 3);
+	assert_int_equal(b.max_rd_atomic, 3);
+	assert_int_equal(a.max_rd_atomic, 2);
+	assert_int_equal(b.max_dest_rd_atomic, 2);
+	rdmamsg_close(ctx);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -205,6 +290,7 @@ int main(void)
 		cmocka_unit_test(port__by_its_state_TAKEN),
 		cmocka_unit_test(path_bits__beyond_the_lids_EINVAL),
 		cmocka_unit_test(offer__hardware_without_a_link_ENODEV),
+		cmocka_unit_test(options__of_the_path_REACH_THE_QUEUE_PAIR),
 	};
 
 	unsetenv("RDMAMSG_DEVICE");
