@@ -4,7 +4,9 @@
  * 'layout ADDR PORT' the right one. First the right side reads one column out
  * of the left half. Then in each step every cell becomes the mean of its four
  * neighbours. For that both sides need the column next to the border, so each
- * writes its own into the other's halo. Layouts describe all these columns.
+ * writes its own into the other's halo. In the end the left side sends a column
+ * as one message, and the right side receives it in a column of its own. Layouts
+ * describe all these columns.
  */
 #include "usage.h"
 
@@ -20,6 +22,9 @@
 #define COLUMNS		16u	/* of a half */
 #define STEPS		50u
 #define PICKED		5u	/* the column that the right side reads */
+#define SENT		64u	/* longer messages are announced */
+#define COLUMN_LEN	(2 * ROWS * sizeof(uint32_t))
+#define COLUMN_TAG	7u
 
 /*
  * Cells of a half, and the halos. The peer writes the halo of a step while this
@@ -34,6 +39,7 @@ static struct half {
 static struct rdmamsg *ctx;
 static struct rdmamsg_ep *ep;
 static struct rdmamsg_region *region;
+static struct rdmamsg_layout *receives;	/* the column, or NULL */
 static uint32_t written;	/* steps whose halo the peer has written */
 static int operations;		/* under way */
 static int status;
@@ -55,6 +61,14 @@ static void on_written(struct rdmamsg_ep *of, uint32_t step)
 	written = step + 1;
 }
 
+/* The column goes straight to its cells, and other messages do not. */
+static int on_incoming(struct rdmamsg_ep *of, size_t len, uint32_t tag,
+		       struct rdmamsg_buffer *dst)
+{
+	return receives && tag == COLUMN_TAG ?
+	       rdmamsg_layout_recv(of, receives, 0) : 0;
+}
+
 static void on_closed(struct rdmamsg_ep *of, const struct rdmamsg_reason *why)
 {
 	ep = NULL;
@@ -62,7 +76,8 @@ static void on_closed(struct rdmamsg_ep *of, const struct rdmamsg_reason *why)
 
 static const struct rdmamsg_handlers handlers = {
 	.size = sizeof(handlers), .on_complete = on_complete,
-	.on_written = on_written, .on_closed = on_closed,
+	.on_written = on_written, .on_incoming = on_incoming,
+	.on_closed = on_closed,
 };
 
 /* Waits for the steps of the peer, and for all operations of this side. */
@@ -238,6 +253,43 @@ static int pick(const struct rdmamsg_key *of)
 	return 0;
 }
 
+static uint32_t sum_of_column(void)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t r = 0; r < ROWS; r++)
+		sum += half.cell[0][r][PICKED] + half.cell[1][r][PICKED];
+	return sum;
+}
+
+static int send_column(struct rdmamsg_layout *column)
+{
+	writes++;
+	if (rdmamsg_layout_send(ep, column, 0, COLUMN_LEN, COLUMN_TAG, &half) ||
+	    await(0))
+		return fail("sending a column");
+	printf("sent a column of sum %u\n", sum_of_column());
+	return 0;
+}
+
+static int receive_column(void)
+{
+	struct rdmamsg_msg *msg;
+	bool is_in_place;
+
+	if (rdmamsg_recv_wait(ep, TIMEOUT_MS, &msg))
+		return fail("receiving a column");
+	is_in_place = !rdmamsg_msg_data(msg) &&
+		      rdmamsg_msg_len(msg) == COLUMN_LEN;
+	rdmamsg_msg_free(msg);
+	if (!is_in_place) {
+		fprintf(stderr, "layout: the column is not in its place\n");
+		return 1;
+	}
+	printf("received a column of sum %u\n", sum_of_column());
+	return 0;
+}
+
 static int work(bool is_right)
 {
 	struct rdmamsg_layout *halo, *border, *picked;
@@ -264,7 +316,11 @@ static int work(bool is_right)
 		return 1;
 	if (give_key(halo) || take_key(&key))
 		return fail("key of the halo");
-	return exchange(&key, border, is_right);
+	receives = is_right ? picked : NULL;
+	if (exchange(&key, border, is_right) ||
+	    rdmamsg_meet_wait(ep, STEPS, TIMEOUT_MS))
+		return 1;
+	return is_right ? receive_column() : send_column(picked);
 }
 
 /* ---- connecting -------------------------------------------------------- */
@@ -284,6 +340,8 @@ int main(int argc, char **argv)
 {
 	const struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,
+		.inline_max = SENT, .eager_max = SENT,
+		.pieces_max = RDMAMSG_NONE,
 	};
 	int ret;
 

@@ -1522,6 +1522,9 @@ layout_sample()
 	returns 0 "$bin/layout" "$addr" "$port"
 	said '^column 5: 175 to 19175, sum 193500$'
 	said '^halo: 50 steps, as in one piece$'
+	sum=$(sed -n 's/^received a column of sum //p' "$work/said")
+	[ "${sum:-0}" -gt 0 ]
+	await grep -qx "sent a column of sum $sum" "$work/server"
 	await grep -q '^halo: 50 steps, as in one piece$' "$work/server"
 	wait "$server"
 	server=
