@@ -6,10 +6,13 @@
  * as the first argument there are always connections, two at a time. Targets
  * only receive, so each side has a target and a sender: a message asks for a
  * place on the board, the answer has the key of the board, and a one-sided
- * write puts the note there.
+ * write puts the note there. A read brings the note back, and an atomic addition
+ * counts it. With -w as the first argument the writer has a wrong access key. The
+ * board is armed: it tells of the next use of a wrong key.
  */
 #include "usage.h"
 
+#include <inttypes.h>
 #include <stdint.h>
 
 #include <rdmamsg/dc.h>
@@ -30,12 +33,19 @@ struct answer {
 	uint8_t place;
 };
 
-static char board[PLACES][64];
+static struct {
+	uint64_t count;			/* notes so far */
+	char note[PLACES][64];
+} board;
+/* of the writer: the notes that it reads, and the count before each */
+static char read_back[BOARDS][64];
+static uint64_t before[BOARDS];
+static uint64_t access_key = ACCESS_KEY;
 static struct rdmamsg_region *region;
 static struct rdmamsg_dc_target *target;
 static struct rdmamsg_dc_sender *sender;
 static struct rdmamsg_dc_address *boards[BOARDS];
-static int written, failed;
+static int done, failed;	/* operations */
 static uint32_t path = RDMAMSG_DC_AUTO;
 
 static int fail(const char *what)
@@ -52,7 +62,7 @@ static void on_complete(struct rdmamsg_dc_sender *s,
 	if (status)
 		failed++;
 	else
-		written++;
+		done++;
 }
 
 static void on_failed(struct rdmamsg_dc_sender *s, struct rdmamsg_dc_address *a,
@@ -107,8 +117,27 @@ static void on_question(struct rdmamsg_dc_target *t, struct rdmamsg_msg *msg,
 static void on_written(struct rdmamsg_dc_target *t, uint32_t value,
 		       uint64_t from)
 {
-	printf("%.64s\n", board[value % PLACES]);
+	printf("%.64s\n", board.note[value % PLACES]);
 	fflush(stdout);
+}
+
+/* Each call of on_violation needs to be armed again. */
+static void arm(struct rdmamsg_dc_target *t)
+{
+	if (rdmamsg_dc_target_arm(t))
+		printf("not armed: %s\n", rdmamsg_error());
+	fflush(stdout);
+}
+
+static void on_violation(struct rdmamsg_dc_target *t,
+			 const struct sockaddr_storage *from)
+{
+	struct rdmamsg_dc_target_attr a = { .size = sizeof(a) };
+
+	if (!rdmamsg_dc_target_query(t, &a))
+		printf("a wrong access key, %" PRIu64 " so far\n",
+		       a.key_violations);
+	arm(t);
 }
 
 static int keep(struct rdmamsg *ctx, const char *addr)
@@ -116,14 +145,16 @@ static int keep(struct rdmamsg *ctx, const char *addr)
 	const struct rdmamsg_dc_target_options opts = {
 		.size = sizeof(opts), .access_key = ACCESS_KEY,
 		.on_message = on_question, .on_written = on_written,
-		.path = path,
+		.on_violation = on_violation, .path = path,
 	};
 
-	if (rdmamsg_region_create(ctx, board, sizeof(board),
-				  RDMAMSG_ACCESS_WRITE, &region))
+	if (rdmamsg_region_create(ctx, &board, sizeof(board),
+				  RDMAMSG_ACCESS_WRITE | RDMAMSG_ACCESS_READ |
+				  RDMAMSG_ACCESS_ATOMIC, &region))
 		return fail("region");
 	if (open_both(ctx, addr, &opts))
 		return 1;
+	arm(target);
 	printf("listening on port %u\n", rdmamsg_dc_target_port(target));
 	fflush(stdout);
 	rdmamsg_run(ctx);
@@ -132,16 +163,30 @@ static int keep(struct rdmamsg *ctx, const char *addr)
 
 /* ---- the writer --------------------------------------------------------- */
 
+static void text_of(uint32_t number, char note[static 64])
+{
+	memset(note, 0, 64);
+	snprintf(note, 64, "note %u", number);
+}
+
+/* Writes the note, reads it, and counts it, one after the other. */
 static void write_note(uint32_t number, const struct answer *answer)
 {
-	char note[sizeof(board[0])] = "";
-	const struct rdmamsg_sge sge = { note, sizeof(note), NULL };
+	struct rdmamsg_dc_address *a = boards[number];
+	const struct rdmamsg_key *key = &answer->key;
+	const uint64_t at = offsetof(__typeof__(board), note) +
+			    answer->place * sizeof(board.note[0]);
+	char note[64];
+	const struct rdmamsg_sge from = { note, sizeof(note), NULL };
+	const struct rdmamsg_sge to = {
+		read_back[number], sizeof(read_back[0]), region,
+	};
 
-	snprintf(note, sizeof(note), "note %u", number);
-	if (rdmamsg_dc_write_imm(boards[number], &sge, 1, &answer->key,
-				 answer->place * sizeof(note), answer->place, 0,
-				 boards[number])) {
-		(void)fail("write");
+	text_of(number, note);
+	if (rdmamsg_dc_write_imm(a, &from, 1, key, at, answer->place, 0, a) ||
+	    rdmamsg_dc_read(a, &to, 1, key, at, 0, a) ||
+	    rdmamsg_dc_fetch_add(a, key, 0, 1, &before[number], 0, a)) {
+		(void)fail("note");
 		failed++;
 	}
 }
@@ -163,11 +208,29 @@ static void on_answer(struct rdmamsg_dc_target *t, struct rdmamsg_msg *msg,
 static int ask(int number, const char *peer, const char *port,
 	       const struct question *q)
 {
-	if (rdmamsg_dc_address_create(sender, peer, port, ACCESS_KEY, NULL,
+	if (rdmamsg_dc_address_create(sender, peer, port, access_key, NULL,
 				      &boards[number]) ||
 	    rdmamsg_dc_send(boards[number], q, sizeof(*q), (uint32_t)number,
 			    NULL))
 		return fail(port);
+	return 0;
+}
+
+static int check_notes(int count)
+{
+	uint64_t most = 0;
+
+	for (int i = 0; i < count; i++) {
+		char note[64];
+
+		text_of((uint32_t)i, note);
+		if (memcmp(note, read_back[i], sizeof(note))) {
+			fprintf(stderr, "dc: note %d is not on the board\n", i);
+			return 1;
+		}
+		most = before[i] > most ? before[i] : most;
+	}
+	printf("%d read back, at most %" PRIu64 " before them\n", count, most);
 	return 0;
 }
 
@@ -181,6 +244,9 @@ static int write_all(struct rdmamsg *ctx, const char *addr, const char *peer,
 	struct rdmamsg_dc_sender_attr a = { .size = sizeof(a) };
 	struct question q = { "", "" };
 
+	if (rdmamsg_region_create(ctx, read_back, sizeof(read_back),
+				  RDMAMSG_ACCESS_LOCAL_WRITE, &region))
+		return fail("region");
 	if (open_both(ctx, addr, &opts))
 		return 1;
 	snprintf(q.host, sizeof(q.host), "%s", addr);
@@ -188,14 +254,14 @@ static int write_all(struct rdmamsg *ctx, const char *addr, const char *peer,
 	for (int i = 0; i < count; i++)
 		if (ask(i, peer, ports[i], &q))
 			return 1;
-	while (written < count && !failed)
+	while (done < 3 * count && !failed)
 		if (rdmamsg_wait(ctx, TIMEOUT_MS) <= 0)
 			return fail("no answer");
 	if (failed || rdmamsg_dc_sender_query(sender, &a))
 		return 1;
-	printf("%d notes, %llu connections begun, %u sessions\n", written,
+	printf("%d notes, %llu connections begun, %u sessions\n", count,
 	       (unsigned long long)a.connects, a.sessions);
-	return 0;
+	return check_notes(count);
 }
 
 int main(int argc, char **argv)
@@ -203,14 +269,15 @@ int main(int argc, char **argv)
 	struct rdmamsg *ctx;
 	int ret;
 
-	if (argc > 1 && !strcmp(argv[1], "-c")) {
-		path = RDMAMSG_DC_CONNECTIONS;
-		argc--;
-		argv++;
-	}
-	usage(argc, argv, "dc [-c] ADDR [PEER PORT...]", 1, 2 + BOARDS);
+	for (; argc > 1 && (!strcmp(argv[1], "-c") || !strcmp(argv[1], "-w"));
+	     argc--, argv++)
+		if (argv[1][1] == 'c')
+			path = RDMAMSG_DC_CONNECTIONS;
+		else
+			access_key = ACCESS_KEY + 1;
+	usage(argc, argv, "dc [-c] [-w] ADDR [PEER PORT...]", 1, 2 + BOARDS);
 	if (argc == 3)
-		errx(2, "Usage: dc [-c] ADDR [PEER PORT...]");
+		errx(2, "Usage: dc [-c] [-w] ADDR [PEER PORT...]");
 	if (rdmamsg_open(&ctx, NULL))
 		return fail("open");
 	ret = argc > 3 ? write_all(ctx, argv[1], argv[2], argv + 3, argc - 3) :

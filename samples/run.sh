@@ -1546,6 +1546,7 @@ dc_notes()
 	start "$bin/dc" "$@" "$addr"
 	returns 0 "$bin/dc" "$@" "$addr" "$addr" "$port" "$port" "$port" "$port"
 	said "^4 notes, [0-9]* connections begun, $sessions sessions\$"
+	said '^4 read back, at most 3 before them$'
 	for note in 0 1 2 3
 	do
 		await grep -q "^note $note\$" "$work/server"
@@ -1553,7 +1554,11 @@ dc_notes()
 	returns 1 "$bin/dc" "$@" "$addr" "$addr" "$port" 9
 	returns 0 "$bin/dc" "$@" "$addr" "$addr" "$port"
 	said '^1 notes'
-	complains 2 'Usage: dc \[-c\] ADDR' "$bin/dc" "$@" "$addr" "$addr"
+	said '^1 read back, at most [45] before them$'
+	# the board is told of each use of a wrong access key
+	returns 1 "$bin/dc" "$@" -w "$addr" "$addr" "$port"
+	await grep -q '^a wrong access key, 1 so far' "$work/server"
+	complains 2 'Usage: dc \[-c\] ' "$bin/dc" "$@" "$addr" "$addr"
 }
 
 # on_soft_hca: the device is the soft HCA, inside the library or below libibverbs
