@@ -71,7 +71,7 @@ static const struct {
 	{ { .type = IBV_QPT_DRIVER }, -EOPNOTSUPP, -EOPNOTSUPP, "vendor" },
 	{ { .type = (enum ibv_qp_type)7 }, -EINVAL, -EINVAL, "type" },
 	{ { .type = (enum ibv_qp_type)77 }, -EINVAL, -EINVAL, "type" },
-	{ { .flags = 8 }, -EINVAL, -EINVAL, "flags" },
+	{ { .flags = 1 << 5 }, -EINVAL, -EINVAL, "flags" },
 	{ { .flags = RDMAMSG_QP_SOLICITED }, -EINVAL, -EINVAL,
 	  "on_completion" },
 	{ { .access = 1 << 20 }, -EINVAL, -EINVAL, "access" },
