@@ -4,7 +4,11 @@
  * them to another, or to the queues of a table by their hash.
  */
 #include "soft/soft.h"
+#include "soft/engine/eth.h"
 #include "soft/fabric/frame_sum.h"
+#include "soft/fabric/rec.h"
+#include "soft/fabric/wire.h"
+#include "soft/verbs/ctx.h"
 #include "soft/verbs/wq.h"
 
 #include "../../frame.h"
@@ -181,6 +185,36 @@ static void send__no_whole_header_EINVAL(void **state)
 	assert_int_equal(post(13, 0), EINVAL);
 	assert_int_equal(post(14, 0), 0);
 	(void)expect(99);
+}
+
+/* A peer that writes such a record loses its wire. */
+static void record__bad_length_BREAKS_THE_WIRE(void **state)
+{
+	static const uint32_t lengths[][2] = {
+		{ 13, 13 }, { 0, 0 }, { FRAME_MAX + 1, FRAME_MAX + 1 },
+		{ 60, 61 }, { 61, 60 }, { UINT32_MAX, UINT32_MAX },
+	};
+	struct ibv_flow *flow = rule_to(qp[1], frame_dst);
+	struct soft_dev *dev = soft_dev_of(c);
+	struct soft_wire w;
+	uint8_t frame[FRAME_MAX] = { 0 };
+
+	memcpy(frame, frame_dst, sizeof(frame_dst));
+	receive(qp[1], 1, ROOM);
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		struct soft_rec rec = {
+			.op = SOFT_FRAME, .bytes = lengths[i][0],
+			.total = lengths[i][1],
+		};
+
+		memset(&w, 0, sizeof(w));
+		soft_lock(dev);
+		soft_eth_arrives(dev, &w, &rec, frame);
+		soft_unlock(dev);
+		assert_true(w.rx.broken);
+		quiet();
+	}
+	assert_int_equal(ibv_destroy_flow(flow), 0);
 }
 
 /* ---- rules ------------------------------------------------------------ */
@@ -782,6 +816,7 @@ int main(void)
 		T(send__to_the_address_of_a_rule_ARRIVES),
 		T(send__nobody_takes_it_LOST),
 		T(send__no_whole_header_EINVAL),
+		T(record__bad_length_BREAKS_THE_WIRE),
 		T(rule__each_field_HAS_TO_MATCH),
 		T(rule__of_two_THE_FIRST),
 		T(rule__for_multicast_ONLY_THAT),
