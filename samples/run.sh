@@ -499,6 +499,29 @@ conform_time()
 	said '"complete": false'
 }
 
+# The server serves the connections of a client on each link.
+conform_peer()
+{
+	for link in ethernet ib iwarp
+	do
+		start "$soft" -l $link "$conform" server -a 127.0.0.1 \
+			--service=$PEER_PORT
+		returns 0 "$soft" -l $link "$conform" -d soft0 -v \
+			--peer=127.0.0.1 --service="$port"
+		said '^ok peer__send_behind_a_write_DATA_IS_THERE$'
+		said '^7 ok, 0 known, 0 differ, '
+		end_server TERM 143
+	done
+	returns 1 "$soft" "$conform" -d soft0 --peer=127.0.0.1 \
+		--service=$PEER_PORT peer__send_COMES_BACK
+	said '^differs peer__send_COMES_BACK: RDMA_CM_EVENT_REJECTED, not '
+	complains 2 'has no IPv4 address' "$soft" "$conform" -d soft0 \
+		--peer=no.such.host.invalid
+	complains 2 'is no case' "$conform" -d soft0 peer__send_COMES_BACK
+	complains 2 'a number from 1 to 65535' "$conform" --service=0
+}
+PEER_PORT=7499		# of a fabric of this host, not of the network
+
 # ends_with_parent PID...: none of these is there, or as a zombie.
 ends_with_parent()
 {
@@ -2779,6 +2802,7 @@ run sample-usage sample_usage
 long conform-links conform_links
 run conform-finds conform_finds
 run conform-options conform_options
+run conform-peer conform_peer
 run conform-time conform_time
 run conform-killed conform_killed
 run conform-mistakes conform_mistakes

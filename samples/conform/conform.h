@@ -17,6 +17,9 @@ struct options {
 	uint8_t port;
 	int seconds;		/* of all cases */
 	bool verbose, json;
+	const char *peer;	/* the host of a server; NULL: none */
+	const char *address;	/* of the server; NULL: all */
+	uint16_t service;
 };
 
 extern struct options options;

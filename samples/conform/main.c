@@ -5,6 +5,7 @@
  */
 #include "config.h"
 #include "conform.h"
+#include "peer.h"
 #include "verbs.h"
 #include "../output.h"
 
@@ -20,7 +21,8 @@
 #define RUN_S		600	/* all cases */
 #define RUN_S_MAX	86400
 
-struct options options = { .port = 1, .seconds = RUN_S };
+struct options options = { .port = 1, .seconds = RUN_S,
+			   .service = PEER_PORT };
 
 static const struct device_case *const lists[] = {
 	order_cases, apm_cases,
@@ -34,15 +36,24 @@ static const struct device_case *const lists[] = {
 };
 #define LISTS	(sizeof(lists) / sizeof(*lists))
 
+static const struct device_case *const peer_lists[] = { peer_cases };
+#define PEER_LISTS	(sizeof(peer_lists) / sizeof(*peer_lists))
+
 static const char usage[] =
 "Usage: rdmamsg-conform -d DEVICE [OPTION...] [CASE...]\n"
+"       rdmamsg-conform -d DEVICE --peer=HOST [OPTION...] [CASE...]\n"
+"       rdmamsg-conform server [-a ADDRESS] [--service=PORT]\n"
 "\n"
 "Asks a device how it behaves, through one port that sends to itself, and\n"
-"reports each difference from what rdmamsg and its tests expect.\n"
+"reports each difference from what rdmamsg and its tests expect. With --peer,\n"
+"asks how it behaves with the device of another host, on which the server runs.\n"
 "\n"
 "  -d, --device=NAME       the device; rdmamsg-info shows their names\n"
 "  -p, --port=NUMBER       the port, by default 1\n"
 "  -t, --time=SECONDS      end after this time, by default 600\n"
+"      --peer=HOST         name or IPv4 address of the server\n"
+"      --service=PORT      RDMA port of the server, by default 7472\n"
+"  -a, --address=ADDRESS   server: listen there only\n"
 "  -v, --verbose           print what passes, and the device's capabilities\n"
 "      --json              print a JSON object\n"
 "  -h, --help              print this and exit\n"
@@ -52,11 +63,14 @@ static const char usage[] =
 "\n"
 "Exit status: 0 all as expected, 1 differences, 2 wrong usage or no device.\n";
 
-enum { OPT_JSON = 256 };
+enum { OPT_JSON = 256, OPT_PEER, OPT_SERVICE };
 
 static const struct option long_options[] = {
 	{ "device", required_argument, NULL, 'd' },
 	{ "port", required_argument, NULL, 'p' },
+	{ "peer", required_argument, NULL, OPT_PEER },
+	{ "service", required_argument, NULL, OPT_SERVICE },
+	{ "address", required_argument, NULL, 'a' },
 	{ "time", required_argument, NULL, 't' },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "json", no_argument, NULL, OPT_JSON },
@@ -78,8 +92,12 @@ static int number_of(const char *option, const char *arg, int max)
 
 static bool is_case(const char *name)
 {
-	for (size_t i = 0; i < LISTS; i++)
-		for (const struct device_case *c = lists[i]; c->name; c++)
+	const struct device_case *const *from = options.peer ? peer_lists :
+						lists;
+	size_t n = options.peer ? PEER_LISTS : LISTS;
+
+	for (size_t i = 0; i < n; i++)
+		for (const struct device_case *c = from[i]; c->name; c++)
 			if (!strcmp(c->name, name))
 				return true;
 	return false;
@@ -90,7 +108,7 @@ static char **parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt_long(argc, argv, "d:p:t:vhV", long_options, NULL)) !=
+	while ((c = getopt_long(argc, argv, "a:d:p:t:vhV", long_options, NULL)) !=
 	       -1)
 		switch (c) {
 		case 'd':
@@ -101,6 +119,16 @@ static char **parse(int argc, char **argv)
 			break;
 		case 't':
 			options.seconds = number_of("time", optarg, RUN_S_MAX);
+			break;
+		case OPT_PEER:
+			options.peer = optarg;
+			break;
+		case OPT_SERVICE:
+			options.service = (uint16_t)number_of("service", optarg,
+							      65535);
+			break;
+		case 'a':
+			options.address = optarg;
 			break;
 		case 'v':
 			options.verbose = true;
@@ -120,6 +148,8 @@ static char **parse(int argc, char **argv)
 			fprintf(stderr, "rdmamsg-conform: see --help\n");
 			exit(WRONG_USE);
 		}
+	if (optind + 1 == argc && !strcmp(argv[optind], "server"))
+		exit(peer_serve(options.address, options.service));
 	for (int i = optind; i < argc; i++)
 		if (!is_case(argv[i]))
 			errx(WRONG_USE, "'%s' is no case; see --help", argv[i]);
@@ -203,9 +233,16 @@ int main(int argc, char **argv)
 	if (!run_on(options.device, kind ? kind : "other", table, false,
 		    CASE_MS))
 		errx(DIFFERENCES, "which kernel is this?");
+	if (options.peer && !peer_set(options.peer, options.service))
+		errx(WRONG_USE, "--peer '%s' has no IPv4 address",
+		     options.peer);
 	run_limit(options.seconds * 1000);
 	report_begin(&facts);
-	for (size_t i = 0; i < LISTS; i++)
+	if (options.peer)
+		run_shared();
+	for (size_t i = 0; options.peer && i < PEER_LISTS; i++)
+		run_list(peer_lists[i], wants);
+	for (size_t i = 0; !options.peer && i < LISTS; i++)
 		run_list(lists[i], wants);
 	return report_end(&facts);
 }

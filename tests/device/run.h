@@ -28,6 +28,8 @@ struct verdict {
  */
 bool run_on(const char *name, const char *kind, const struct verbs_api *table,
 	    bool is_soft, int limit_ms);
+/* Lets cases reach other programs, on the soft HCA too. */
+void run_shared(void);
 /*
  * Bounds the time of all cases from now on. A case that runs then is killed, and
  * run_over() returns true.

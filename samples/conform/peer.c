@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The cases between two hosts: each has a connection to the server. */
+#include "conform.h"
+#include "peer.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <stdio.h>
+
+#define RESOLVE_MS	5000
+#define ID_SEND		100u	/* behind the slots of receives */
+#define ID_OTHER	101u
+
+static struct sockaddr_in server;
+
+bool peer_set(const char *host, uint16_t to_port)
+{
+	const struct addrinfo hints = { .ai_family = AF_INET };
+	struct addrinfo *list;
+
+	if (getaddrinfo(host, NULL, &hints, &list))
+		return false;
+	memcpy(&server, list->ai_addr, sizeof(server));
+	server.sin_port = htons(to_port);
+	freeaddrinfo(list);
+	return true;
+}
+
+/* ---- a connection ------------------------------------------------------ */
+
+struct link {
+	struct rdma_event_channel *channel;
+	struct peer_end end;
+	uint64_t addr;		/* the server's memory */
+	uint32_t rkey;
+};
+
+/* Waits for an event, and checks which it is. Copies its private data. */
+static void await_event(struct link *l, enum rdma_cm_event_type want, void *ret,
+		   size_t size)
+{
+	struct rdma_cm_event *ev;
+	enum rdma_cm_event_type is;
+
+	check(!rdma_get_cm_event(l->channel, &ev));
+	is = ev->event;
+	if (ret && ev->param.conn.private_data_len >= size)
+		memcpy(ret, ev->param.conn.private_data, size);
+	(void)rdma_ack_cm_event(ev);
+	if (is != want)
+		fail(__FILE__, __LINE__, "%s, not %s", rdma_event_str(is),
+		     rdma_event_str(want));
+}
+
+static struct rdma_cm_id *resolve(struct link *l)
+{
+	struct rdma_cm_id *id;
+
+	l->channel = rdma_create_event_channel();
+	check(l->channel);
+	check(!rdma_create_id(l->channel, &id, NULL, RDMA_PS_TCP));
+	check(!rdma_resolve_addr(id, NULL, (struct sockaddr *)&server,
+				 RESOLVE_MS));
+	await_event(l, RDMA_CM_EVENT_ADDR_RESOLVED, NULL, 0);
+	check(!rdma_resolve_route(id, RESOLVE_MS));
+	await_event(l, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL, 0);
+	return id;
+}
+
+static void ask(struct link *l, uint32_t version)
+{
+	const struct peer_hello h = { htonl(PEER_MAGIC), htonl(version) };
+	struct rdma_conn_param p = {
+		.private_data = &h, .private_data_len = sizeof(h),
+		.responder_resources = 1, .initiator_depth = 1,
+		.retry_count = 7, .rnr_retry_count = 7,
+	};
+	struct rdma_cm_id *id = resolve(l);
+
+	if (strcmp(ibv_get_device_name(id->verbs->device), options.device))
+		fail(__FILE__, __LINE__, "the way to the server is over %s",
+		     ibv_get_device_name(id->verbs->device));
+	check_is(peer_end_open(&l->end, id), 0);
+	check(!rdma_connect(l->end.id, &p));
+}
+
+static void enter_link(struct link *l)
+{
+	struct peer_memory m = { 0 };
+
+	ask(l, PEER_VERSION);
+	await_event(l, RDMA_CM_EVENT_ESTABLISHED, &m, sizeof(m));
+	l->addr = be64toh(m.addr);
+	l->rkey = ntohl(m.rkey);
+}
+
+static void leave(struct link *l)
+{
+	(void)rdma_disconnect(l->end.id);
+	peer_end_close(&l->end);
+}
+
+static void say(struct link *l, enum peer_op op, uint32_t seed)
+{
+	struct peer_message *m = peer_slot(&l->end, PEER_DEPTH);
+
+	*m = (struct peer_message){ .op = htonl(op), .seed = htonl(seed) };
+	check_is(peer_send(&l->end, 0, ID_SEND), 0);
+}
+
+/* Waits for a send and its answer, in either order. */
+static struct peer_message answer(struct link *l)
+{
+	struct peer_message ret = { 0 };
+
+	for (int i = 0; i < 2; i++) {
+		struct ibv_wc wc = next_wc(l->end.cq);
+
+		check_is(wc.status, IBV_WC_SUCCESS);
+		if (wc.wr_id < PEER_DEPTH)
+			ret = *peer_slot(&l->end, (unsigned int)wc.wr_id);
+	}
+	return ret;
+}
+
+/* Posts an operation on 'size' bytes of the server's memory. */
+static void post_to(struct link *l, enum ibv_wr_opcode opcode, uint32_t size,
+		 uint32_t rkey)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)peer_data(&l->end), .length = size,
+		.lkey = l->end.mr->lkey,
+	};
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = ID_OTHER, .sg_list = &sge, .num_sge = 1,
+		.opcode = opcode, .send_flags = IBV_SEND_SIGNALED,
+	};
+
+	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr.wr.atomic.remote_addr = l->addr;
+		wr.wr.atomic.compare_add = 5;
+		wr.wr.atomic.rkey = rkey;
+	} else {
+		wr.wr.rdma.remote_addr = l->addr;
+		wr.wr.rdma.rkey = rkey;
+	}
+	check_is(ibv_post_send(l->end.id->qp, &wr, &bad), 0);
+}
+
+/* ---- cases ------------------------------------------------------------- */
+
+static void peer__send_COMES_BACK(void)
+{
+	struct link l;
+
+	enter_link(&l);
+	for (uint32_t i = 0; i < 100; i++) {
+		say(&l, PEER_ECHO, i);
+		check_is(ntohl(answer(&l).seed), i);
+		/* receives complete in the order of their slots */
+		check_is(peer_recv(&l.end, i % PEER_DEPTH), 0);
+	}
+	leave(&l);
+}
+
+static void peer__send_behind_a_write_DATA_IS_THERE(void)
+{
+	struct link l;
+
+	enter_link(&l);
+	for (uint32_t seed = 1; seed < 9; seed++) {
+		struct peer_message m;
+
+		for (uint32_t i = 0; i < PEER_MEM; i++)
+			peer_data(&l.end)[i] = peer_byte(seed, i);
+		post_to(&l, IBV_WR_RDMA_WRITE, PEER_MEM, l.rkey);
+		say(&l, PEER_CHECK, seed);
+		check_is(next_wc(l.end.cq).wr_id, ID_OTHER);
+		m = answer(&l);
+		check_is(ntohl(m.op), PEER_CHECK);
+		check_is(ntohl(m.wrong), 0);
+	}
+	leave(&l);
+}
+
+/* iWARP permits the other order. */
+static void peer__send_behind_a_read_COMPLETES_LATER(void)
+{
+	bool iwarp;
+	struct link l;
+
+	enter_link(&l);
+	iwarp = l.end.id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+	post_to(&l, IBV_WR_RDMA_READ, PEER_MEM, l.rkey);
+	say(&l, PEER_ECHO, 0);
+	for (int i = 0; i < 3; i++) {
+		struct ibv_wc wc = next_wc(l.end.cq);
+
+		check_is(wc.status, IBV_WC_SUCCESS);
+		if (wc.wr_id == ID_SEND && !iwarp)
+			check(i > 0);
+	}
+	leave(&l);
+}
+
+static void peer__fetch_add_ADDS(void)
+{
+	struct ibv_device_attr attr;
+	uint64_t first, second;
+	struct link l;
+
+	enter_link(&l);
+	check(!ibv_query_device(l.end.id->verbs, &attr));
+	if (attr.atomic_cap == IBV_ATOMIC_NONE) {
+		leave(&l);
+		return;
+	}
+	post_to(&l, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, l.rkey);
+	check_is(next_wc(l.end.cq).status, IBV_WC_SUCCESS);
+	memcpy(&first, peer_data(&l.end), 8);
+	post_to(&l, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, l.rkey);
+	check_is(next_wc(l.end.cq).status, IBV_WC_SUCCESS);
+	memcpy(&second, peer_data(&l.end), 8);
+	check_is(second - first, 5);
+	leave(&l);
+}
+
+static void peer__wrong_rkey_REM_ACCESS_ERR(void)
+{
+	struct link l;
+
+	enter_link(&l);
+	post_to(&l, IBV_WR_RDMA_READ, 64, l.rkey ^ 0x5a00);
+	check_is(next_wc(l.end.cq).status, IBV_WC_REM_ACCESS_ERR);
+	leave(&l);
+}
+
+static void peer__server_leaves_FLUSHES(void)
+{
+	unsigned int flushed = 0;
+	struct link l;
+
+	enter_link(&l);
+	say(&l, PEER_LEAVE, 0);
+	await_event(&l, RDMA_CM_EVENT_DISCONNECTED, NULL, 0);
+	(void)rdma_disconnect(l.end.id);
+	while (flushed < PEER_DEPTH) {
+		struct ibv_wc wc = next_wc(l.end.cq);
+
+		if (wc.wr_id == ID_SEND)
+			continue;
+		check_is(wc.status, IBV_WC_WR_FLUSH_ERR);
+		flushed++;
+	}
+	peer_end_close(&l.end);
+}
+
+static void peer__other_version_REJECTED(void)
+{
+	struct peer_hello h = { 0 };
+	struct link l;
+
+	ask(&l, PEER_VERSION + 1);
+	await_event(&l, RDMA_CM_EVENT_REJECTED, &h, sizeof(h));
+	check_is(ntohl(h.magic), PEER_MAGIC);
+	check_is(ntohl(h.version), PEER_VERSION);
+	peer_end_close(&l.end);
+}
+
+const struct device_case peer_cases[] = {
+	CASE(peer__send_COMES_BACK),
+	CASE(peer__send_behind_a_write_DATA_IS_THERE),
+	CASE(peer__send_behind_a_read_COMPLETES_LATER),
+	CASE(peer__fetch_add_ADDS),
+	CASE(peer__wrong_rkey_REM_ACCESS_ERR),
+	CASE(peer__server_leaves_FLUSHES),
+	CASE(peer__other_version_REJECTED),
+	{ .name = NULL },
+};
