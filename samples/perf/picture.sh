@@ -52,4 +52,4 @@ done
 	echo "picture.sh: some figures were still moving" >&2
 cd "$work"
 "$perf" plot rdmamsg --compact --plot=picture.svg
-cp picture.svg "$to"
+sed '1a <!-- SPDX-License-Identifier: BSD-2-Clause -->' picture.svg >"$to"
