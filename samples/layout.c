@@ -264,7 +264,7 @@ static uint32_t sum_of_column(void)
 
 static int send_column(struct rdmamsg_layout *column)
 {
-	writes++;
+	operations++;
 	if (rdmamsg_layout_send(ep, column, 0, COLUMN_LEN, COLUMN_TAG, &half) ||
 	    await(0))
 		return fail("sending a column");
