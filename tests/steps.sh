@@ -13,7 +13,7 @@ host_steps="tsan tsan-check distcheck check san-check quickstart installed
 	device device-ib device-iwarp device-programs soft-threads soft-crash
 	soft-programs big
 	san-check-rest tsan-check-rest distcheck-rest clang pages switches cross
-	model soft-samples-rest"
+	model soft-samples-rest quickstart-rest fresh"
 patient_steps="soft-fault soft-asan soft-hostile soft-twohost soft-samples soft-ib
 	soft-no-vm chaos soft-below soft-iwarp soft-disorder
 	soft soft-no-vm-rest soft-apps soft-hostile-iwarp
@@ -27,7 +27,8 @@ siw_steps="device-siw siw siw-rest"
 machines_steps="twohost twohost-rest siw-twohost vm big-vm"
 
 rest_steps="san-check-rest tsan-check-rest distcheck-rest clang pages switches cross
-	model soft soft-no-vm-rest soft-samples-rest soft-apps soft-hostile-iwarp
+	model soft soft-no-vm-rest soft-samples-rest quickstart-rest fresh soft-apps
+	soft-hostile-iwarp
 	chaos-asan
 	integration-rest san-integration-rest hostile fault-rest samples-rest
 	siw-rest twohost-rest siw-twohost vm big-vm"
@@ -70,7 +71,7 @@ default_if_none()
 needs_no_build()
 {
 	[ -z "$(without "$wanted" "packages autogen quickstart vm clang cross \
-		switches")" ]
+		switches quickstart-rest fresh")" ]
 }
 
 # Integration tests that wait for time to pass, and that quick leaves out.
@@ -483,6 +484,10 @@ run_step()
 	model)	model ;;
 	installed | quickstart)
 		$1 ;;
+	quickstart-rest)
+		quickstart &&
+			sh "$top/tests/quickstart.sh" "$work/quickstart" ;;
+	fresh)	sh "$top/tests/fresh.sh" "$work/fresh" ;;
 
 	# the soft HCA
 	device)	"$work/asan/tests/device/conform" ;;
