@@ -175,7 +175,7 @@ int rdmamsg__v_create_cq_ex(struct ibv_context *verbs,
 			    struct ibv_cq_init_attr_ex *attr,
 			    struct ibv_cq **ret)
 {
-	struct ibv_cq_ex *ex;
+	struct ibv_cq_ex *ex = NULL;
 	int err = MAKE(&ex, ibv_create_cq_ex(verbs, attr));
 
 	if (!err)
