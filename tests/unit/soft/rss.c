@@ -47,19 +47,18 @@ static const struct {
 
 /* A table of 256 queues of which entry i has the number i. */
 static struct soft_wq many[256];
-static struct {
-	struct soft_table t;
-	struct soft_wq *wq[256];
-} all;
+static _Alignas(struct soft_table) uint8_t all[sizeof(struct soft_table) +
+					       256 * sizeof(struct soft_wq *)];
 
 /* Returns the lowest 8 bits of the hash. */
 static uint32_t choose(uint64_t fields, const uint8_t *frame, uint32_t len)
 {
-	struct soft_rss rss = { .table = &all.t, .fields = fields };
+	struct soft_table *t = (struct soft_table *)all;
+	struct soft_rss rss = { .table = t, .fields = fields };
 
-	all.t.mask = 255;
+	t->mask = 255;
 	for (uint32_t i = 0; i < 256; i++) {
-		all.t.wq[i] = &many[i];
+		t->wq[i] = &many[i];
 		many[i].ibv.wq_num = i;
 	}
 	memcpy(rss.key, frame_key, sizeof(frame_key));
