@@ -226,7 +226,7 @@ static void fork__all_calls_of_DC_in_the_child_ECHILD(void **state)
 	};
 	struct rdmamsg_dc_address *a;
 	struct rdmamsg_dc_target *t;
-	struct rdmamsg_dc_sender *s;
+	struct rdmamsg_dc_sender *s = NULL;
 	struct rdmamsg_region *r;
 	int status = 0;
 	char port[8];
