@@ -4,6 +4,7 @@
 
 #include "base/base.h"
 #include "base/ctx.h"
+#include "base/fd.h"
 #include "base/list.h"
 #include "base/util.h"
 #include "device/choose.h"
@@ -78,8 +79,8 @@ static int open_domain(struct rdmamsg_xrcd *x, const char *file)
 	int ret;
 
 	if (file)
-		attr.fd = open(file, O_RDONLY | O_CREAT | O_CLOEXEC,
-			       S_IRUSR | S_IWUSR);
+		attr.fd = fd_high(open(file, O_RDONLY | O_CREAT | O_CLOEXEC,
+				       S_IRUSR | S_IWUSR));
 	if (file && attr.fd < 0)
 		return rdmamsg__fail(-errno, "%s, the file of an XRC domain: "
 				     "%s", file, strerror(errno));

@@ -239,7 +239,8 @@ static void query__soft_HAS_WHAT_VERBS_REPORT(void **state)
 	assert_int_equal(a.vendor_id, d.vendor_id);
 	assert_int_equal(a.vectors, 1);
 	assert_int_equal(a.cap_flags, d.device_cap_flags | caps);
-	assert_int_equal(a.cap_flags_ex, d.device_cap_flags | caps);
+	assert_int_equal(a.cap_flags_ex, d.device_cap_flags | caps |
+			 IBV_DEVICE_RAW_SCATTER_FCS);
 	assert_int_equal(a.max_qp, d.max_qp);
 	assert_int_equal(a.max_read_total, d.max_res_rd_atom);
 	assert_int_equal(a.max_mcast_attach_total, d.max_total_mcast_qp_attach);
