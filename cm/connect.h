@@ -58,15 +58,7 @@ struct rdmamsg_listener {
 	struct secret *secret;		/* own key; NULL: the context's */
 	bool auto_accept;
 	bool draining;			/* no more requests */
-	bool dead;			/* its device was removed */
-	/* rdma/relisten.c: where and how it listens again */
-	struct relisten {
-		struct timer timer;
-		uint32_t wait_ms;
-		const struct verbs_api *v;
-		struct sockaddr_storage at;
-		bool reserved;		/* the timer has its room */
-	} again;
+	bool dead;
 	bool waiting;			/* rdmamsg_accept_wait() uses it */
 	bool closed;			/* if waiting: that call frees it */
 	struct list requests;		/* waiting for rdmamsg_accept_wait() */

@@ -6,7 +6,6 @@
 #ifndef RDMAMSG_CM_RDMA_CM_H
 #define RDMAMSG_CM_RDMA_CM_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include <stdint.h>
@@ -20,7 +19,6 @@
 struct addrinfo;
 struct cm_channel;
 struct connector;
-struct listen_id;
 struct rdmamsg_listener;
 struct rdmamsg_request;
 
@@ -49,20 +47,6 @@ int rdmamsg__cm_id_new(struct rdmamsg *ctx, const struct verbs_api *v,
 		       struct cm_owner *owner, enum rdma_port_space ps,
 		       struct rdma_cm_id **ret);
 void rdmamsg__cm_id_free(const struct verbs_api *v, struct rdma_cm_id *id);
-
-/* listen.c */
-/* Listens at an address. If 'apart', IPv6 does not include IPv4. */
-int rdmamsg__cm_listen_at(struct rdmamsg_listener *l, const struct verbs_api *v,
-			  struct sockaddr *addr, bool apart,
-			  struct listen_id *li);
-
-/* relisten.c */
-/* -ENOMEM. A second call does nothing. */
-int rdmamsg__relisten_init(struct rdmamsg_listener *l);
-/* Listens again when the device at the listener's address is back. */
-void rdmamsg__relisten_soon(struct rdmamsg_listener *l,
-			    const struct verbs_api *v);
-void rdmamsg__relisten_end(struct rdmamsg_listener *l);
 
 /* ep_event.c: of struct cm_owner */
 void rdmamsg__ep_cm_event(struct rdmamsg *ctx, struct cm_owner *owner,

@@ -16,7 +16,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdbool.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include <rdma/rdma_cma.h>
@@ -51,12 +50,10 @@ static void on_event(struct rdmamsg *ctx, struct cm_owner *owner,
 		rdmamsg__request_cm(l, ev);
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		log_warn("listener %p: its device was removed: port %u is "
-			 "closed until the device is back", (void *)l, l->port);
+		log_warn("listener %p: its device was removed", (void *)l);
 		l->dead = true;
 		/* free the useless id, because the kernel waits for it */
 		free_ids(l, ev->id);
-		rdmamsg__relisten_soon(l, ev->v);
 		rdmamsg__tell(&ctx->loop, l->opts.on_failed, l, -ENODEV);
 		break;
 	default:
@@ -92,9 +89,9 @@ static int start(const struct rdmamsg_listener *l, const struct verbs_api *v,
 	return ret ? rdmamsg__cm_fail(l->ctx, ret, "listening") : 0;
 }
 
-int rdmamsg__cm_listen_at(struct rdmamsg_listener *l, const struct verbs_api *v,
-			  struct sockaddr *addr, bool apart,
-			  struct listen_id *li)
+/* Listens at an address. If 'apart', IPv6 does not include IPv4. */
+static int listen_at(struct rdmamsg_listener *l, const struct verbs_api *v,
+		     struct sockaddr *addr, bool apart, struct listen_id *li)
 {
 	struct rdma_cm_id *id;
 	int ret = rdmamsg__cm_id_new(l->ctx, v, &l->owner, RDMA_PS_TCP, &id);
@@ -123,12 +120,12 @@ static int listen_apart(struct rdmamsg_listener *l, const struct verbs_api *v,
 	int ret;
 
 	for (int i = 0; i < PORT_TRIES; i++) {
-		ret = rdmamsg__cm_listen_at(l, v, any6, true, &li[0]);
+		ret = listen_at(l, v, any6, true, &li[0]);
 		if (ret)
 			return ret;
 		any4.sin_port = v->get_src_port(li[0].id);
-		ret = rdmamsg__try(rdmamsg__cm_listen_at(
-			l, v, (struct sockaddr *)&any4, true, &li[1]));
+		ret = rdmamsg__try(listen_at(l, v, (struct sockaddr *)&any4,
+					     true, &li[1]));
 		if (!ret)
 			return 0;
 		rdmamsg__cm_id_free(v, li[0].id);
@@ -146,14 +143,11 @@ static int listen_through(struct rdmamsg_listener *l,
 	int ret;
 
 	l->owner.event = on_event;
-	ret = rdmamsg__relisten_init(l);
-	if (ret)
-		return ret;
 	if (ai->ai_family == AF_INET6 && rdmamsg__addr_is_any(ai->ai_addr) &&
 	    rdmamsg__device_any_iwarp(v))
 		ret = listen_apart(l, v, ai->ai_addr, li);
 	else
-		ret = rdmamsg__cm_listen_at(l, v, ai->ai_addr, false, li);
+		ret = listen_at(l, v, ai->ai_addr, false, li);
 	if (ret)
 		return ret;
 	l->port = ntohs(v->get_src_port(li->id));
@@ -162,7 +156,6 @@ static int listen_through(struct rdmamsg_listener *l,
 	 * offset.
 	 */
 	((struct sockaddr_in *)ai->ai_addr)->sin_port = htons(l->port);
-	memcpy(&l->again.at, ai->ai_addr, ai->ai_addrlen);
 	return 0;
 }
 
@@ -183,7 +176,6 @@ int rdmamsg__cm_listen(struct rdmamsg_listener *l, struct addrinfo *ai)
 
 void rdmamsg__cm_unlisten(struct rdmamsg_listener *l)
 {
-	rdmamsg__relisten_end(l);
 	free_ids(l, NULL);
 }
 

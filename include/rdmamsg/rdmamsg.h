@@ -471,10 +471,7 @@ struct rdmamsg_listen_options {
 	 */
 	void (*on_request)(struct rdmamsg_listener *listener,
 			   struct rdmamsg_request *req);
-	/*
-	 * The device of the listener's address was removed: -ENODEV. Peers are
-	 * refused until the device is back.
-	 */
+	/* The listener has failed: its device was removed. */
 	void (*on_failed)(struct rdmamsg_listener *listener, int error);
 	const struct rdmamsg_ep_options *ep;
 	uint32_t backlog;		/* 128 */
@@ -497,16 +494,13 @@ struct rdmamsg_listen_options {
 	const void *key;
 	size_t key_len;
 	const char *key_file;
-	/* After on_failed: the device is back, and so is the listener. */
-	void (*on_back)(struct rdmamsg_listener *listener);
 };
 
 /*
  * Listens on service at host. A NULL host means every address and device.
  * Service "0" takes a free port. If host is a name, the call looks it up before
- * it returns, which may take up to 10 s. A listener at an address whose device
- * was removed listens there again, on the same port, soon after the device is
- * back. ret may be NULL, here and in rdmamsg_accept() and rdmamsg_connect().
+ * it returns, which may take up to 10 s. ret may be NULL, here and in
+ * rdmamsg_accept() and rdmamsg_connect().
  * -EADDRINUSE, -EADDRNOTAVAIL, -ENODEV, -ENXIO, -EACCES, -EPERM, -EOPNOTSUPP,
  * -ETIMEDOUT, -ENOMEM, -EMFILE.
  */

@@ -27,6 +27,8 @@
 
 #define CLIENTS_MAX	32
 #define IDLE_MAX	120	/* seconds without a message */
+#define AGAIN_FIRST_MS	50	/* pause before a try to listen again */
+#define AGAIN_LAST_MS	2000
 
 enum client_state {
 	IDLE,		/* waits for BEGIN */
@@ -44,7 +46,13 @@ struct server {
 	int count; /* clients, with those whose thread still runs */
 	int committing;
 
+	struct rdmamsg_listener *listener;	/* NULL: is to listen again */
 	const char *host, *service;	/* NULL: any address */
+	char port[8];
+	bool lost;		/* the listener has failed */
+	int wait_ms;		/* between tries */
+	int64_t again_at;	/* ms, time of the next try */
+	int error;		/* of the last try */
 };
 
 struct client {
@@ -415,12 +423,7 @@ static void on_failed(struct rdmamsg_listener *listener, int error)
 	fprintf(stderr, "rdmamsg-copy: cannot listen at %s: %s; trying again "
 		"until its device is back\n", s->host ? s->host : "any address",
 		strerror(-error));
-}
-
-static void on_back(struct rdmamsg_listener *listener)
-{
-	printf("listening on port %u\n", rdmamsg_listener_port(listener));
-	fflush(stdout);
+	s->lost = true;
 }
 
 static void catch_signals(struct rdmamsg *ctx)
@@ -443,21 +446,48 @@ static int listen_now(struct server *s)
 		.user = s,
 		.on_request = on_request,
 		.on_failed = on_failed,
-		.on_back = on_back,
 	};
-	struct rdmamsg_listener *listener;
-	int ret = rdmamsg_listen(s->ctx, s->host, s->service, &opts, &listener);
+	int ret = rdmamsg_listen(s->ctx, s->host, s->service, &opts,
+				 &s->listener);
 
-	if (ret)
-		fprintf(stderr, "rdmamsg-copy: %s\n", rdmamsg_error());
-	else
-		on_back(listener);
-	return ret;
+	if (ret) {
+		if (ret != s->error)
+			fprintf(stderr, "rdmamsg-copy: %s\n", rdmamsg_error());
+		s->error = ret;
+		return ret;
+	}
+	s->error = 0;
+	/* later tries need the port that clients know */
+	snprintf(s->port, sizeof(s->port), "%u",
+		 rdmamsg_listener_port(s->listener));
+	s->service = s->port;
+	printf("listening on port %s\n", s->port);
+	fflush(stdout);
+	return 0;
+}
+
+/* Replaces a listener that has failed, with a pause before each try. */
+static void listen_again(struct server *s)
+{
+	if (s->lost) {
+		rdmamsg_listener_close(s->listener);
+		s->listener = NULL;
+		s->lost = false;
+		s->wait_ms = AGAIN_FIRST_MS;
+		s->again_at = now_ms() + s->wait_ms;
+	}
+	if (s->listener || now_ms() < s->again_at || !listen_now(s))
+		return;
+	s->wait_ms = 2 * s->wait_ms < AGAIN_LAST_MS ? 2 * s->wait_ms :
+		     AGAIN_LAST_MS;
+	s->again_at = now_ms() + s->wait_ms;
 }
 
 /* Returns how long to wait for events, in ms, or -1. */
 static int pause_ms(const struct server *s)
 {
+	if (!s->listener)
+		return s->wait_ms;
 	return s->count ? 1000 : -1;
 }
 
@@ -471,6 +501,7 @@ static int serve(struct server *s)
 			return 1;
 		}
 		expire(s);
+		listen_again(s);
 	}
 	return 0;
 }

@@ -132,7 +132,6 @@ int main(int argc, char **argv)
 		TEST(removed__no_longer_in_use_LETS_GO),
 		TEST(removed__only_listening_LETS_GO),
 		TEST(removed__all_contexts_closed_LETS_GO),
-		TEST(removed__and_back_LISTENS_ON_ITS_PORT),
 	};
 
 	return test_main(tests, roles, argc, argv);

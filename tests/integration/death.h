@@ -195,7 +195,6 @@ void removed__out_of_band_IS_TOLD(void **state);
 void removed__no_longer_in_use_LETS_GO(void **state);
 void removed__only_listening_LETS_GO(void **state);
 void removed__all_contexts_closed_LETS_GO(void **state);
-void removed__and_back_LISTENS_ON_ITS_PORT(void **state);
 void removed__not_yet_noticed_SENDV_FAILS_EIO(void **state);
 void removed__not_yet_noticed_WHAT_HAS_COME_IS_DELIVERED(void **state);
 void removed__IS_AN_EVENT_OF_EACH_CONTEXT(void **state);

@@ -11,7 +11,7 @@
 
 /* ---- the device ------------------------------------------------------- */
 
-static unsigned int listener_failed, listener_back;
+static unsigned int listener_failed;
 static int listener_error;
 
 static void on_failed(struct rdmamsg_listener *l, int error)
@@ -20,16 +20,11 @@ static void on_failed(struct rdmamsg_listener *l, int error)
 	listener_error = error;
 }
 
-static void on_back(struct rdmamsg_listener *l)
-{
-	listener_back++;
-}
-
 static int listen_at(const char *host, struct rdmamsg_listener **ret)
 {
 	struct rdmamsg_listen_options opts = {
 		.size = sizeof(opts), .user = &p.s, .on_failed = on_failed,
-		.on_request = on_request, .on_back = on_back,
+		.on_request = on_request,
 	};
 
 	return rdmamsg_listen(p.s.ctx, host, "0", &opts, ret);
@@ -303,38 +298,6 @@ void removed__only_listening_LETS_GO(void **state)
 	WAIT_FOR(listener_failed && harm_removed());
 	assert_int_equal(device_fds(), 0);
 	harm_add();
-	pair_fini(&p);
-}
-
-/* A peer that knows the port finds the listener when the device is back. */
-void removed__and_back_LISTENS_ON_ITS_PORT(void **state)
-{
-	struct rdmamsg_listener *l;
-
-	harm_find();
-	pair_init(&p, NULL);
-	assert_int_equal(listen_at(test_addr(), &l), 0);
-	for (unsigned int round = 0; round < 2; round++) {
-		uint16_t port = rdmamsg_listener_port(l);
-
-		listener_failed = listener_back = 0;
-		connect_to(l);
-		end_send_all(&p.c, HOW_SENDV, LARGE, 1);
-		WAIT_FOR(p.s.received == 1);
-		remove_device();
-		assert_int_equal(listener_back, 0);
-		harm_add();
-		WAIT_FOR(listener_back);
-		assert_int_equal(rdmamsg_listener_port(l), port);
-		end_release(&p.s);
-		end_release(&p.c);
-		forget(&p.s);
-		forget(&p.c);
-	}
-	connect_to(l);
-	end_send_all(&p.c, HOW_SENDV, LARGE, 1);
-	pair_close(&p);
-	assert_int_equal(listener_failed + listener_back, 2);
 	pair_fini(&p);
 }
 

@@ -197,9 +197,7 @@ int soft_cm_bind_id(struct soft_cm_id *id, const struct sockaddr_storage *addr)
 		return -EINVAL;
 	id->src = *addr;
 	soft_addr_unmap(&id->src);
-	/* a removed device has no address: Linux, cma_acquire_dev_by_src_ip() */
 	ret = soft_addr_is_any(&id->src) ? 0 :
-	      id->file->dev->absent ? -ENODEV :
 	      soft_cm_local(id, &id->src, true);
 	if (!ret)
 		ret = take_port(id);
