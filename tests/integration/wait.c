@@ -627,6 +627,7 @@ static void *serve_meetings(void *arg)
 	if (rdmamsg_send_wait(ep, "words", 5, 3, WAIT_MS))
 		note("rdmamsg_send_wait: %s", rdmamsg_error());
 	expect_meet(ep, 11, 0);
+	reached = 11;
 	if (rdmamsg_close_wait(ep, WAIT_MS))
 		note("rdmamsg_close_wait: %s", rdmamsg_error());
 	return NULL;
@@ -660,6 +661,8 @@ static void meet__at_each_point_RETURNS_AT_BOTH(void **state)
 	assert_int_equal(rdmamsg_recv_wait(ep, WAIT_MS, &msg), 0);
 	assert_int_equal(rdmamsg_msg_len(msg), 5);
 	rdmamsg_msg_free(msg);
+	/* once this side has begun to close, the server cannot meet */
+	WAIT_FOR(reached == 11);
 	assert_int_equal(rdmamsg_close_wait(ep, WAIT_MS), 0);
 	blocking_end(&server);
 	test_close(ctx);
@@ -667,15 +670,19 @@ static void meet__at_each_point_RETURNS_AT_BOTH(void **state)
 
 static void meet__nobody_comes_ETIMEDOUT(void **state)
 {
+	struct rdmamsg_ep *ep;
+
 	pair_init(&p, NULL);
 	p.c.on.on_message = p.s.on.on_message = NULL;
 	pair_listen(&p);
 	pair_connect(&p);
-	rdmamsg_ep_hold(p.c.ep);
-	assert_error(rdmamsg_meet_wait(p.c.ep, 1, 20), -ETIMEDOUT,
+	ep = p.c.ep;
+	rdmamsg_ep_hold(ep);
+	assert_error(rdmamsg_meet_wait(ep, 1, 20), -ETIMEDOUT,
 		     "20 ms (its timeout_ms) have passed: the peer has not "
 		     "come");
 	WAIT_FOR(p.c.closed && p.s.closed);
+	rdmamsg_ep_release(ep);
 	pair_fini(&p);
 }
 

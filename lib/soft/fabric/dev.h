@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 #include <sys/types.h>
 
 #include "base/handles.h"
@@ -36,6 +37,7 @@ struct soft_dev {
 	const struct soft_channel *attendant; /* which may, or NULL */
 	bool copied;			/* a large record, since it waited */
 	uint32_t polls;			/* counts polls of unarmed queues */
+	uint32_t polls_seen;		/* of these, by the thread */
 	uint32_t idle_polls;		/* those since a queue was armed */
 	uint32_t all_polls;		/* counts polls of any queue */
 	uint32_t rounds, rounds_seen;	/* of the thread; by soft_stand_in() */
@@ -90,6 +92,7 @@ struct soft_dev {
 
 	/* thread */
 	struct soft_watch listener;
+	struct epoll_event event;	/* of the thread */
 	int epfd, bell, timerfd;
 	int near;			/* doorbell of the program itself */
 	int spare;			/* for soft_spare_accept(), or -1 */

@@ -336,44 +336,45 @@ void soft_stand_in(struct soft_dev *dev)
 		soft_ring_bell(dev->bell);
 }
 
-/* Returns 1, 0 or -errno. soft_thread_stop() may cancel it. */
-static int wait_for_event(struct soft_dev *dev, struct epoll_event *ev,
-			  int timeout)
+/*
+ * Writes dev->event. Returns 1, 0 or -errno. soft_thread_stop() may cancel it:
+ * it and its caller have nothing on their stack that AddressSanitizer would then
+ * leave poisoned.
+ */
+static int wait_for_event(struct soft_dev *dev, int timeout)
 {
-	int n, old;
+	int n;
 
-	(void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old);
-	n = epoll_wait(dev->epfd, ev, 1, timeout);
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+	n = epoll_wait(dev->epfd, &dev->event, 1, timeout);
 	if (n < 0)
 		n = -errno;
-	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	return n;
 }
 
 static void *thread(void *arg)
 {
 	struct soft_dev *dev = arg;
-	uint32_t polls = 0;
-	int timeout = -1, old;
+	int timeout = -1;
 
 	/* by soft_thread_stop(), in wait_for_event() */
-	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	(void)pthread_setname_np(pthread_self(), "soft-hca");
 	for (;;) {
-		struct epoll_event ev;
 		/*
 		 * one event at a time, because its handler may remove other
 		 * watches
 		 */
-		int n = wait_for_event(dev, &ev, timeout);
+		int n = wait_for_event(dev, timeout);
 
 		soft_lock(dev);
 		if (dev->stop || n == -EBADF || n == -EINVAL)
 			break;
 		dev->rounds++;
 		if (n == 1)
-			handle(dev, &ev);
-		work(dev, &polls);
+			handle(dev, &dev->event);
+		work(dev, &dev->polls_seen);
 		timeout = dev->covered ? 1 : -1;
 		soft_unlock(dev);
 	}
