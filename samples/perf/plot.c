@@ -206,7 +206,8 @@ static int text(void)
 			putchar('\n');
 		text_curve(i, end_of(i));
 	}
-	for (size_t i = 0; i < set.count && set.count <= TIMES_TEXT; i++)
+	for (size_t i = 0; !compact && i < set.count && set.count <= TIMES_TEXT;
+	     i++)
 		text_time(i);
 	return 0;
 }
