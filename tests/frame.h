@@ -13,7 +13,7 @@
 static const uint8_t frame_dst[6] = { 2, 0, 0, 0, 0, 0xd };
 static const uint8_t frame_src[6] = { 2, 0, 0, 0, 0, 0xe };
 
-/* What a frame has. A text address with a colon is of IPv6. */
+/* The fields of a frame. A text address with a colon is of IPv6. */
 struct frame_of {
 	const char *src, *dst;
 	uint16_t sport, dport;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What TCP has taken of a connection of iWARP that has ended on this side. The
- * requests have completed, so the program may have destroyed the queue pair, and
+ * Requests that TCP has taken of a connection of iWARP before this side ended it.
+ * They have completed, so the program may have destroyed the queue pair, and
  * the CM id. TCP sends their bytes all the same, then the end of the stream, and
  * repeats both until the peer has them:
  *

@@ -323,7 +323,7 @@ err_qp:
 	return NULL;
 }
 
-/* What a queue pair of Ethernet frames has besides. */
+/* Sets the members of a queue pair of Ethernet frames. */
 static int init_raw(struct soft_qp *qp, const void *arg)
 {
 	const struct ibv_qp_init_attr_ex *a = arg;

@@ -41,7 +41,7 @@ static struct rdmamsg_region *far_region, *near_region;
 static struct rdmamsg_layout *layout;
 static unsigned int messages;
 
-/* What the program hears of one key. */
+/* The program hears this of one key. */
 struct key {
 	unsigned int count;
 	int status;

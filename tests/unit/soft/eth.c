@@ -640,7 +640,7 @@ static void tso__bad_request_EINVAL(void **state)
 	assert_int_equal(soft_destroy_qp(q), 0);
 }
 
-/* What the device says of itself is what its calls do. */
+/* The device says of itself what its calls do. */
 static void query__caps_of_packets_TRUE(void **state)
 {
 	struct ibv_device_attr_ex a;

@@ -385,7 +385,7 @@ static void create_wq__bad_values_REFUSED(void **state)
 	assert_int_equal(errno, EINVAL);
 }
 
-/* What the device says of itself is what its calls do. */
+/* The device says of itself what its calls do. */
 static void query__caps_TRUE(void **state)
 {
 	struct ibv_device_attr_ex a;
