@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests that TCP has taken of a connection of iWARP before this side ended it.
- * They have completed, so the program may have destroyed the queue pair, and
- * the CM id. TCP sends their bytes all the same, then the end of the stream, and
- * repeats both until the peer has them:
+ * Requests that TCP has taken of a connection of iWARP before this side ended
+ * it. They have completed, so the program may have destroyed the queue pair, and
+ * the CM id. TCP sends their bytes all the same, then the end of the stream,
+ * and repeats both until the peer has them:
  *
  *   queue pair ends ----> requests arrive ----> FIN is sent ----> freed
  *   soft_linger_new()     or are refused        soft_linger_fin()
