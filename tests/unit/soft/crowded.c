@@ -82,7 +82,11 @@ struct talker {
 	int fd;
 };
 
-/* Returns when the process has said that it is ready. */
+/*
+ * Returns when the process has said that it is ready. No device's thread may
+ * run here at the fork: it could hold a lock of AddressSanitizer's, which then
+ * nobody releases in the child.
+ */
 static struct talker start_talker(int (*fn)(int fd))
 {
 	struct talker t;
@@ -150,16 +154,17 @@ static int listen_and_reject(int fd)
 
 static void request__to_a_full_backlog_ARRIVES(void **state)
 {
-	struct rdma_event_channel *ch = soft_cma_create_event_channel();
 	struct sockaddr_in to = {
 		.sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
 	};
 	struct rdma_conn_param param = { .qp_num = 1 };
+	struct rdma_event_channel *ch;
 	struct rdma_cm_event *ev;
 	struct rdma_cm_id *id;
 	const struct talker t = start_talker(listen_and_reject);
 
+	ch = soft_cma_create_event_channel();
 	to.sin_port = shared->port;
 	assert_int_equal(soft_cma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
 	assert_int_equal(soft_cma_resolve_addr(id, NULL,
