@@ -1,7 +1,7 @@
 #! /bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # An exception of C++ may leave a callback. The next call repairs the context,
-# as tests/integration/process.c shows for longjmp(3). Skips without a compiler.
+# as tests/integration/left.c shows for longjmp(3). Skips without a compiler.
 
 srcdir=${srcdir:-.}
 builddir=${builddir:-.}

@@ -18,7 +18,7 @@ programs="device errors arguments handles log stats fork connect setup accept cl
 	messages crc memory cookies credits loop submit wait move idle events dead
 	death killed cycles failover announce fast oob oob_records oob_strangers qp
 	raw rma atomics
-	layout window features process
+	layout window features process left links
 	regcache srq srq_options pool pd guard group thousands
 	strangers auth chain chain_native chain_carried team team_leave team_native dc
 	dc_onesided dc_native dc_onesided_native dc_lease"

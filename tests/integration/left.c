@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Description: callbacks that do not return. */
+#include "common.h"
+
+#include <setjmp.h>
+
+#include <rdmamsg/group.h>
+
+static struct pair p;
+
+static jmp_buf out;
+
+static void leave(struct end *e, struct rdmamsg_msg *msg)
+{
+	rdmamsg_msg_free(msg);
+	e->then_message = NULL;
+	/* a call in a callback is still refused, and does not repair */
+	assert_error(rdmamsg_process(e->ctx), -EDEADLK, "callback");
+	longjmp(out, 1);
+}
+
+/* Calls the library from one place, as the loop of a program. */
+static int __attribute__((noinline)) call_one(struct rdmamsg *ctx, int how)
+{
+	/* no tail call, so that the library returns to here */
+	volatile int ret = how == 0 ? rdmamsg_process(ctx) :
+			   how == 1 ? rdmamsg_poll(ctx) :
+			   how == 2 ? rdmamsg_wait(ctx, 100) :
+			   rdmamsg_run(ctx);
+
+	return ret;
+}
+
+/* Calls the library from a frame that is deeper than the one that was left. */
+static int __attribute__((noinline)) call_deep(struct rdmamsg *ctx, int depth)
+{
+	volatile char room[4096];
+
+	room[0] = (char)depth;
+	return depth ? call_deep(ctx, depth - 1) + room[0] - (char)depth :
+	       rdmamsg_process(ctx);
+}
+
+static bool run_once;		/* on_closed ends rdmamsg_run() */
+
+static void stop(struct end *e)
+{
+	rdmamsg_stop(e->ctx);
+}
+
+/* The server's on_message jumps out of the call 'how'. */
+static void leave_a_callback(int how, bool again)
+{
+	pair_open(&p);
+	p.s.then_message = leave;
+	p.s.then_closed = run_once ? stop : NULL;
+	end_send_all(&p.c, HOW_SEND, 100, 1);
+	if (!setjmp(out))
+		for (;;)
+			(void)call_one(p.s.ctx, how);
+	if (again)
+		assert_true(call_one(p.s.ctx, how) >= 0);
+}
+
+static void ended(const struct end *e)
+{
+	assert_int_equal(e->closed, 1);
+	assert_int_equal(e->why.who, RDMAMSG_WHO_LOCAL);
+	assert_int_equal(e->why.cause, RDMAMSG_CAUSE_ABORTED);
+	assert_non_null(strstr(e->why.text, "longjmp"));
+}
+
+static void begin_again(struct end *e)
+{
+	const char *name = e->name;
+	struct rdmamsg *ctx = e->ctx;
+
+	end_fini(e);
+	end_init(e, name, ctx);
+}
+
+static void callback__left_THE_NEXT_CALL_REPAIRS(void **state)
+{
+	for (int how = 0; how < 12; how++) {
+		/* from elsewhere, from deeper, and from the same place */
+		run_once = how == 11;
+		leave_a_callback(how % 4, how / 4 == 2);
+		if (how / 4 == 0)
+			assert_true(rdmamsg_process(p.s.ctx) >= 0);
+		else if (how / 4 == 1)
+			assert_true(call_deep(p.s.ctx, 10) >= 0);
+		WAIT_FOR(p.s.closed && p.c.closed);
+		ended(&p.s);
+		assert_int_equal(p.c.why.who, RDMAMSG_WHO_PEER);
+		/* the context goes on with others */
+		rdmamsg_listener_close(p.listener);
+		begin_again(&p.s);
+		begin_again(&p.c);
+		p.s.peer = &p.c;
+		p.c.peer = &p.s;
+		pair_listen(&p);
+		pair_connect(&p);
+		end_send_all(&p.c, HOW_SEND, 100, 2);
+		pair_close(&p);
+		pair_fini(&p);
+	}
+}
+
+static void callback__left_CLOSE_CLOSES(void **state)
+{
+	leave_a_callback(0, false);
+	test_close(p.s.ctx);
+	ended(&p.s);
+	WAIT_FOR(p.c.closed);
+	assert_int_equal(p.c.why.who, RDMAMSG_WHO_PEER);
+	test_close(p.c.ctx);
+	end_fini(&p.s);
+	end_fini(&p.c);
+}
+
+static unsigned int farewells;
+
+static void leave_on_closed(struct rdmamsg_group *group,
+			    const struct rdmamsg_reason *why)
+{
+	if (!farewells++)
+		longjmp(out, 1);
+}
+
+static void on_closed_of_a_group__left_IS_CALLED_ONCE(void **state)
+{
+	static const struct rdmamsg_group_handlers on = {
+		.size = sizeof(on), .on_closed = leave_on_closed,
+	};
+	const struct rdmamsg_group_options opts = {
+		.size = sizeof(opts), .handlers = &on,
+		.device = test_device(),
+	};
+	struct rdmamsg *ctx = test_open(NULL);
+	struct rdmamsg_group *group;
+	volatile bool left = false;
+
+	farewells = 0;
+	/* on iWARP on_closed follows, too */
+	assert_int_equal(rdmamsg_group_join(ctx, "239.3.5.7", &opts, &group),
+			 0);
+	if (!setjmp(out)) {
+		rdmamsg_group_leave(group);
+		WAIT_FOR(farewells);
+	} else {
+		left = true;
+	}
+	assert_true(left);
+	for (int i = 0; i < 3; i++)
+		if (rdmamsg_process(ctx) < 0)
+			fail_msg("rdmamsg_process: %s", rdmamsg_error());
+	test_close(ctx);
+	assert_int_equal(farewells, 1);
+}
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(callback__left_THE_NEXT_CALL_REPAIRS),
+		TEST(callback__left_CLOSE_CLOSES),
+		TEST(on_closed_of_a_group__left_IS_CALLED_ONCE),
+	};
+
+	return test_main(tests, NULL, argc, argv);
+}
