@@ -14,6 +14,7 @@
 #include "loop/stats_server.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -28,6 +29,8 @@
 #include <rdmamsg/diag.h>
 
 #define AGAIN_MS	1000	/* pause after a failed accept */
+#define ASK_MS		100	/* until a reader that asks nothing is answered */
+#define HTTP_MAX	160	/* of a head */
 #define TIMERS		(STATS_READERS + 1)
 
 struct stats_server {
@@ -46,8 +49,8 @@ struct reader {
 	struct watch watch;
 	struct list node;
 	struct stats_server *server;
-	struct timer timer;		/* until it is cut off */
-	char *text;
+	struct timer timer;		/* until it is answered, then cut off */
+	char *text;			/* NULL before the answer */
 	size_t len, sent;
 };
 
@@ -174,15 +177,6 @@ static void reader_end(struct reader *r)
 		watch_again(s);
 }
 
-static void reader_late(struct timer *t)
-{
-	struct reader *r = list_entry(t, struct reader, timer);
-
-	log_info("a reader of RDMAMSG_STATS is cut off: it has read %zu of %zu "
-		 "bytes in %d ms", r->sent, r->len, STATS_MS);
-	reader_end(r);
-}
-
 /* Sends as much as the socket takes. */
 static void reader_send(struct watch *w)
 {
@@ -201,17 +195,60 @@ static void reader_send(struct watch *w)
 		reader_end(r);
 }
 
-/* Returns NULL if there is no memory. */
-static char *new_text(const struct rdmamsg *ctx, size_t *ret_len)
+/* The text, after a head if it answers a GET. NULL: there is no memory. */
+static char *new_text(const struct rdmamsg *ctx, bool http, size_t *ret_len)
 {
-	int len = rdmamsg__try(rdmamsg_stats_text(ctx, NULL, 0));
-	char *text = len < 0 ? NULL : malloc((size_t)len + 1);
+	int len = rdmamsg__try(rdmamsg_stats_text(ctx, NULL, 0)), head = 0;
+	char *text = len < 0 ? NULL : malloc(HTTP_MAX + (size_t)len + 1);
 
 	if (!text)
 		return NULL;
-	(void)rdmamsg_stats_text(ctx, text, (size_t)len + 1);
-	*ret_len = (size_t)len;
+	if (http)
+		head = snprintf(text, HTTP_MAX, "HTTP/1.0 200 OK\r\n"
+				"Content-Type: text/plain; version=0.0.4\r\n"
+				"Content-Length: %d\r\n\r\n", len);
+	(void)rdmamsg_stats_text(ctx, text + head, (size_t)len + 1);
+	*ret_len = (size_t)(head + len);
 	return text;
+}
+
+static void reader_answer(struct reader *r, bool http)
+{
+	struct loop *loop = &r->server->ctx->loop;
+
+	r->text = new_text(r->server->ctx, http, &r->len);
+	if (!r->text) {
+		log_warn("no memory for a reader of RDMAMSG_STATS");
+		reader_end(r);
+		return;
+	}
+	rdmamsg__timer_set(&loop->timers, &r->timer, STATS_MS);
+	r->watch.fn = reader_send;
+	reader_send(&r->watch);
+}
+
+/* A reader of HTTP asks at once, any other one needs no word. */
+static void reader_asks(struct watch *w)
+{
+	struct reader *r = list_entry(w, struct reader, watch);
+	char request[4096] = "";
+	ssize_t n = recv(w->fd, request, sizeof(request), MSG_DONTWAIT);
+
+	if (n >= 0 || errno != EAGAIN)
+		reader_answer(r, !strncmp(request, "GET ", 4));
+}
+
+static void reader_late(struct timer *t)
+{
+	struct reader *r = list_entry(t, struct reader, timer);
+
+	if (!r->text) {
+		reader_answer(r, false);
+		return;
+	}
+	log_info("a reader of RDMAMSG_STATS is cut off: it has read %zu of %zu "
+		 "bytes in %d ms", r->sent, r->len, STATS_MS);
+	reader_end(r);
 }
 
 /* Takes over fd. */
@@ -219,24 +256,22 @@ static void reader_new(struct stats_server *s, int fd)
 {
 	struct reader *r = calloc(1, sizeof(*r));
 
-	if (r)
-		r->text = new_text(s->ctx, &r->len);
-	if (!r || !r->text) {
+	if (!r) {
 		log_warn("no memory for a reader of RDMAMSG_STATS");
-		free(r);
 		close(fd);
 		return;
 	}
 	r->server = s;
 	r->watch.fd = fd;
 	rdmamsg__fd_own(fd);
-	r->watch.fn = reader_send;
+	r->watch.fn = reader_asks;
 	rdmamsg__timer_init(&r->timer, reader_late);
-	rdmamsg__timer_set(&s->ctx->loop.timers, &r->timer, STATS_MS);
+	rdmamsg__timer_set(&s->ctx->loop.timers, &r->timer, ASK_MS);
 	list_add_tail(&s->readers, &r->node);
 	if (++s->count == STATS_READERS)
 		(void)rdmamsg__watch_set(&s->ctx->loop, &s->watch, 0);
-	reader_send(&r->watch);
+	if (rdmamsg__watch_set(&s->ctx->loop, &r->watch, EPOLLIN))
+		reader_answer(r, false);
 }
 
 static void on_connection(struct watch *w)
@@ -332,6 +367,16 @@ void rdmamsg__stats_open(struct rdmamsg *ctx, const char *path)
 			 ctx->number, path);
 }
 
+/* Gives a reader that has asked nothing yet what its socket takes. */
+static void reader_last(struct reader *r)
+{
+	r->text = new_text(r->server->ctx, false, &r->len);
+	if (r->text)
+		(void)send(r->watch.fd, r->text, r->len,
+			   MSG_NOSIGNAL | MSG_DONTWAIT);
+	reader_end(r);
+}
+
 void rdmamsg__stats_close(struct rdmamsg *ctx)
 {
 	struct stats_server *s = ctx->stats;
@@ -340,8 +385,14 @@ void rdmamsg__stats_close(struct rdmamsg *ctx)
 	if (!s)
 		return;
 	ctx->stats = NULL;
-	list_for_each_safe(n, t, &s->readers)
-		reader_end(list_entry(n, struct reader, node));
+	list_for_each_safe(n, t, &s->readers) {
+		struct reader *r = list_entry(n, struct reader, node);
+
+		if (r->text)
+			reader_end(r);
+		else
+			reader_last(r);
+	}
 	rdmamsg__timer_stop(&ctx->loop.timers, &s->again);
 	rdmamsg__timers_release(&ctx->loop.timers, TIMERS);
 	remove_file(s);

@@ -102,19 +102,45 @@ static void message(void)
 		WAIT_FOR(client.sent > sent);
 }
 
-/* Reads and parses the text at a path, while messages pass. */
-static void read_all(const char *name)
+/* Reads what a path answers to a request, while messages pass. */
+static void ask(const char *name, const char *request)
 {
 	size_t len = 0;
 	int fd = dial(name);
 	uint64_t end = rdmamsg__now_ms() + WAIT_MS;
 
+	assert_int_equal(send(fd, request, strlen(request), MSG_NOSIGNAL),
+			 strlen(request));
 	while (!read_some(fd, &len)) {
 		assert_true(rdmamsg__now_ms() < end);
 		message();
 	}
 	close(fd);
+}
+
+/* Any word but GET only saves the wait for one. */
+static void read_all(const char *name)
+{
+	ask(name, "\n");
 	parse(text);
+}
+
+static void get__at_the_socket_IS_ANSWERED_AS_HTTP(void **state)
+{
+	char *body, *length;
+
+	open_both();
+	ask(path, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	assert_int_equal(strncmp(text, "HTTP/1.0 200 OK\r\n", 17), 0);
+	length = strstr(text, "\r\nContent-Length: ");
+	body = strstr(text, "\r\n\r\n");
+	assert_true(length && body && length < body);
+	assert_non_null(strstr(text, "text/plain; version=0.0.4\r\n"));
+	body += 4;
+	assert_int_equal(strtoul(length + 18, NULL, 10), strlen(body));
+	parse(body);
+	assert_true(sample("rdmamsg_messages_sent_total{context=\"0\"}") > 0);
+	close_both();
 }
 
 /* Runs rdmamsg-info on the path, while messages pass. Returns its status. */
@@ -403,6 +429,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(socket__under_traffic_GIVES_THE_TEXT),
+		cmocka_unit_test(get__at_the_socket_IS_ANSWERED_AS_HTTP),
 		cmocka_unit_test(info__of_two_contexts_IS_ONE_TEXT),
 		cmocka_unit_test(readers__that_never_read_ARE_CUT_OFF),
 		cmocka_unit_test(reader__that_goes_away_COSTS_NOTHING),
