@@ -868,8 +868,83 @@ assert by["rdmamsg_device_info"]["samples"][0]["kind"] == "soft", by'
 	complains 1 'No such file.*RDMAMSG_STATS' "$info" --stats="$stats"
 }
 
+# metrics_say PYTHON: with 'get(PATH, METHOD)', which returns status and text.
+metrics_say()
+{
+	python3 -c '
+import sys, urllib.request, urllib.error
+url, pid = sys.argv[1:3]
+def get(path="/metrics", method="GET"):
+    r = urllib.request.Request(url.replace("/metrics", path), method=method)
+    try:
+        with urllib.request.urlopen(r, timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as e:
+        return e.code, ""
+'"$1" "$url" "$server"
+}
+
+info_metrics()
+{
+	RDMAMSG_STATS=@metrics-$$-%p
+	export RDMAMSG_STATS
+	start "$perf" server -a 127.0.0.1 -d soft -p 0
+	unset RDMAMSG_STATS
+	"$info" --metrics=127.0.0.1:0 >metrics 2>&1 &
+	scraper=$!
+	trap 'status=$?; kill "$scraper"; exit $status' EXIT
+	await grep -q '^http:' metrics
+	url=$(cat metrics)
+	metrics_say '
+status, text = get()
+assert status == 200 and "# TYPE rdmamsg_programs gauge" in text, text
+ours = [l for l in text.splitlines() if "{pid=\"%s\",context=\"0\"" % pid in l]
+assert any(l.startswith("rdmamsg_messages_sent_total{") for l in ours), text
+assert text.count("# TYPE rdmamsg_messages_sent_total counter") == 1, text
+assert get("/")[0] == 200 and get(method="HEAD") == (200, "")
+assert get("/other")[0] == 404 and get(method="POST")[0] == 405'
+	kill -STOP "$server"
+	metrics_say '
+text = get()[1]
+assert "\"%s\"" % pid not in text, text
+silent = [l for l in text.splitlines() if l.startswith("rdmamsg_contexts_silent ")]
+assert int(silent[0].split()[1]) > 0, text'
+	kill -CONT "$server"
+	# a client that asks half of it holds nobody up for long
+	metrics_say '
+import socket
+at = url.split("/")[2].split(":")
+mute = socket.create_connection((at[0], int(at[1])))
+mute.sendall(b"GET /metr")
+assert "\"%s\"" % pid in get()[1]'
+	kill "$scraper"
+	wait "$scraper"
+	trap - EXIT
+	at=0
+	! grep -q ' lo$' /proc/net/if_inet6 || at='[::1]:0'
+	"$info" --metrics="$at" --stats="@metrics-$$-$server" >metrics &
+	scraper=$!
+	trap 'status=$?; kill "$scraper"; exit $status' EXIT
+	await grep -q '^http:' metrics
+	url=$(cat metrics)
+	metrics_say '
+assert "\nrdmamsg_programs 1\n" in get()[1]'
+	end_server TERM 0
+	metrics_say '
+text = get()[1]
+assert "\nrdmamsg_programs 0\n" in text and "pid=" not in text, text'
+	kill -INT "$scraper"
+	wait "$scraper"
+	trap - EXIT
+}
+
 info_mistakes()
 {
+	complains 2 '--watch and --metrics' "$info" --watch --metrics=1
+	complains 2 '--metrics has no use for' "$info" --metrics=1 -v
+	complains 2 '--metrics has no use for --json' "$info" --metrics=1 --json
+	complains 2 '--metrics=none:x: ' "$info" --metrics=none:x
+	complains 1 '--metrics=192.0.2.1:0: ' "$info" --metrics=192.0.2.1:0
 	complains 2 '--count is for --watch' "$info" --count=1
 	complains 2 "--count '0': a number" "$info" --watch --count=0
 	complains 2 '--watch and --stats' "$info" --watch --stats=x
@@ -2825,6 +2900,10 @@ run info-capabilities info_capabilities
 run info-port-down info_port_down
 run info-watch info_watch
 run info-stats info_stats
+if command -v python3 >/dev/null
+then run info-metrics info_metrics
+else echo "skip info-metrics # there is no python3"
+fi
 run info-mistakes info_mistakes
 # shellcheck source=doctor/cases.sh
 . "$samples/doctor/cases.sh"

@@ -12,18 +12,20 @@
 #include <rdmamsg/version.h>
 
 /* Long options without a short one. */
-enum { OPT_JSON = 256, OPT_WATCH, OPT_COUNT, OPT_STATS };
+enum { OPT_JSON = 256, OPT_WATCH, OPT_COUNT, OPT_STATS,
+       OPT_METRICS };
 
 struct options options;
 
 static bool watch;
-static const char *stats;
+static const char *stats, *metrics;
 
 static const char usage[] =
 "Usage: rdmamsg-info [OPTION...]\n"
 "\n"
 "Shows the RDMA devices of this host, their ports, GIDs and P_Keys; or follows\n"
-"their events; or prints the statistics of a running program.\n"
+"their events; or prints the statistics of a running program, or gives those of\n"
+"all programs to Prometheus.\n"
 "\n"
 "  -d, --device=NAME       only this device; also hw or soft\n"
 "  -p, --port=NUMBER       only this port\n"
@@ -34,6 +36,9 @@ static const char usage[] =
 "                          a signal\n"
 "      --count=N           with --watch: end after N events\n"
 "      --stats=PATH        statistics of the program with RDMAMSG_STATS=PATH\n"
+"      --metrics=[ADDR:]PORT   serve the statistics of all programs with\n"
+"                          RDMAMSG_STATS, or of that of --stats, by HTTP, until\n"
+"                          a signal; ADDR is 127.0.0.1 if there is none\n"
 "  -h, --help              print this and exit\n"
 "  -V, --version           print the version and exit\n"
 "\n"
@@ -47,6 +52,7 @@ static const struct option names[] = {
 	{ "watch", no_argument, NULL, OPT_WATCH },
 	{ "count", required_argument, NULL, OPT_COUNT },
 	{ "stats", required_argument, NULL, OPT_STATS },
+	{ "metrics", required_argument, NULL, OPT_METRICS },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, 'V' },
 	{ NULL, 0, NULL, 0 },
@@ -90,6 +96,9 @@ static void parse(int argc, char **argv)
 		case OPT_STATS:
 			stats = optarg;
 			break;
+		case OPT_METRICS:
+			metrics = optarg;
+			break;
 		case 'h':
 			printf("%s", usage);
 			exit(ALL_WELL);
@@ -104,13 +113,17 @@ static void parse(int argc, char **argv)
 	if (optind < argc)
 		errx(WRONG_USE, "'%s': there are no operands; see --help",
 		     argv[optind]);
-	if (watch && stats)
-		errx(WRONG_USE, "--watch and --stats: one of them; see --help");
+	if (watch && (stats || metrics))
+		errx(WRONG_USE, "--watch and --%s: one of them; see --help",
+		     metrics ? "metrics" : "stats");
 	if (options.count && !watch)
 		errx(WRONG_USE, "--count is for --watch; see --help");
-	if (stats && (options.device || options.port || options.verbose))
-		errx(WRONG_USE, "--stats has no use for -d, -p and -v; see "
-		     "--help");
+	if ((stats || metrics) &&
+	    (options.device || options.port || options.verbose))
+		errx(WRONG_USE, "--%s has no use for -d, -p and -v; see "
+		     "--help", metrics ? "metrics" : "stats");
+	if (metrics && options.json)
+		errx(WRONG_USE, "--metrics has no use for --json; see --help");
 }
 
 int main(int argc, char **argv)
@@ -118,6 +131,7 @@ int main(int argc, char **argv)
 	argv[0] = (char *)(uintptr_t)"rdmamsg-info";
 	output_check(FAILED);
 	parse(argc, argv);
-	return watch ? watch_devices() : stats ? show_stats(stats) :
-	       show_devices();
+	return watch ? watch_devices() :
+	       metrics ? serve_metrics(metrics, stats) :
+	       stats ? show_stats(stats) : show_devices();
 }
