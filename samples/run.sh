@@ -859,6 +859,9 @@ assert sent["samples"][0]["context"] == "0", sent
 assert sent["samples"][0]["value"] >= 100, sent
 assert by["rdmamsg_device_info"]["samples"][0]["kind"] == "soft", by'
 	fi
+	returns 0 "$info" --dump="$stats"
+	said '^rdmamsg [0-9.]*, context .*: 0 endpoints$'
+	said "^listener .*: port $port: "
 	kill -STOP "$server"
 	returns 1 "$info" --stats="$stats"
 	said 'no answer: the program does not drive this context'
@@ -940,6 +943,9 @@ assert "\nrdmamsg_programs 0\n" in text and "pid=" not in text, text'
 
 info_mistakes()
 {
+	complains 2 '--watch and --dump' "$info" --watch --dump=x
+	complains 2 '--dump and --stats' "$info" --stats=x --dump=x
+	complains 1 'No such file.*RDMAMSG_STATS' "$info" --dump=x
 	complains 2 '--watch and --metrics' "$info" --watch --metrics=1
 	complains 2 '--metrics has no use for' "$info" --metrics=1 -v
 	complains 2 '--metrics has no use for --json' "$info" --metrics=1 --json

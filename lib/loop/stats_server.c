@@ -51,6 +51,7 @@ struct reader {
 	struct stats_server *server;
 	struct timer timer;		/* until it is answered, then cut off */
 	char *text;			/* NULL before the answer */
+	bool full;			/* there is no memory for more of it */
 	size_t len, sent;
 };
 
@@ -195,30 +196,84 @@ static void reader_send(struct watch *w)
 		reader_end(r);
 }
 
-/* The text, after a head if it answers a GET. NULL: there is no memory. */
-static char *new_text(const struct rdmamsg *ctx, bool http, size_t *ret_len)
-{
-	int len = rdmamsg__try(rdmamsg_stats_text(ctx, NULL, 0)), head = 0;
-	char *text = len < 0 ? NULL : malloc(HTTP_MAX + (size_t)len + 1);
+/* What a reader asks for. */
+enum request { ASKS_NOTHING, ASKS_BY_HTTP, ASKS_FOR_DUMP };
 
-	if (!text)
-		return NULL;
-	if (http)
-		head = snprintf(text, HTTP_MAX, "HTTP/1.0 200 OK\r\n"
-				"Content-Type: text/plain; version=0.0.4\r\n"
-				"Content-Length: %d\r\n\r\n", len);
-	(void)rdmamsg_stats_text(ctx, text + head, (size_t)len + 1);
-	*ret_len = (size_t)(head + len);
-	return text;
+static enum request request_of(const char *word)
+{
+	return !strncmp(word, "GET ", 4) ? ASKS_BY_HTTP :
+	       !strncmp(word, "dump\n", 5) ? ASKS_FOR_DUMP : ASKS_NOTHING;
 }
 
-static void reader_answer(struct reader *r, bool http)
+/* A dump has addresses of memory: for the program's user, and for root. */
+static bool may_dump(int fd)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+
+	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) &&
+	       (!peer.uid || peer.uid == geteuid());
+}
+
+static void add_line(void *arg, const char *line)
+{
+	struct reader *r = arg;
+	size_t len = strlen(line);
+	char *text = r->full ? NULL : realloc(r->text, r->len + len + 1);
+
+	if (!text) {
+		r->full = true;
+		return;
+	}
+	r->text = text;
+	memcpy(text + r->len, line, len);
+	text[r->len + len] = '\n';
+	r->len += len + 1;
+}
+
+static void make_dump(struct reader *r)
+{
+	if (may_dump(r->watch.fd))
+		rdmamsg_dump(r->server->ctx, add_line, r);
+	else
+		add_line(r, "a dump is for the user of the program and for "
+			 "root");
+}
+
+static void make_metrics(struct reader *r, bool http)
+{
+	const struct rdmamsg *ctx = r->server->ctx;
+	int len = rdmamsg__try(rdmamsg_stats_text(ctx, NULL, 0)), head = 0;
+
+	r->text = len < 0 ? NULL : malloc(HTTP_MAX + (size_t)len + 1);
+	if (!r->text)
+		return;
+	if (http)
+		head = snprintf(r->text, HTTP_MAX, "HTTP/1.0 200 OK\r\n"
+				"Content-Type: text/plain; version=0.0.4\r\n"
+				"Content-Length: %d\r\n\r\n", len);
+	(void)rdmamsg_stats_text(ctx, r->text + head, (size_t)len + 1);
+	r->len = (size_t)(head + len);
+}
+
+/* Returns false if there is no memory. */
+static bool make_text(struct reader *r, enum request what)
+{
+	if (what == ASKS_FOR_DUMP)
+		make_dump(r);
+	else
+		make_metrics(r, what == ASKS_BY_HTTP);
+	if (r->text && !r->full)
+		return true;
+	log_warn("no memory for a reader of RDMAMSG_STATS");
+	return false;
+}
+
+static void reader_answer(struct reader *r, enum request what)
 {
 	struct loop *loop = &r->server->ctx->loop;
 
-	r->text = new_text(r->server->ctx, http, &r->len);
-	if (!r->text) {
-		log_warn("no memory for a reader of RDMAMSG_STATS");
+	if (!make_text(r, what)) {
 		reader_end(r);
 		return;
 	}
@@ -227,7 +282,7 @@ static void reader_answer(struct reader *r, bool http)
 	reader_send(&r->watch);
 }
 
-/* A reader of HTTP asks at once, any other one needs no word. */
+/* Asks at once if at all. */
 static void reader_asks(struct watch *w)
 {
 	struct reader *r = list_entry(w, struct reader, watch);
@@ -235,7 +290,7 @@ static void reader_asks(struct watch *w)
 	ssize_t n = recv(w->fd, request, sizeof(request), MSG_DONTWAIT);
 
 	if (n >= 0 || errno != EAGAIN)
-		reader_answer(r, !strncmp(request, "GET ", 4));
+		reader_answer(r, request_of(request));
 }
 
 static void reader_late(struct timer *t)
@@ -243,7 +298,7 @@ static void reader_late(struct timer *t)
 	struct reader *r = list_entry(t, struct reader, timer);
 
 	if (!r->text) {
-		reader_answer(r, false);
+		reader_answer(r, ASKS_NOTHING);
 		return;
 	}
 	log_info("a reader of RDMAMSG_STATS is cut off: it has read %zu of %zu "
@@ -271,7 +326,7 @@ static void reader_new(struct stats_server *s, int fd)
 	if (++s->count == STATS_READERS)
 		(void)rdmamsg__watch_set(&s->ctx->loop, &s->watch, 0);
 	if (rdmamsg__watch_set(&s->ctx->loop, &r->watch, EPOLLIN))
-		reader_answer(r, false);
+		reader_answer(r, ASKS_NOTHING);
 }
 
 static void on_connection(struct watch *w)
@@ -370,8 +425,7 @@ void rdmamsg__stats_open(struct rdmamsg *ctx, const char *path)
 /* Gives a reader that has asked nothing yet what its socket takes. */
 static void reader_last(struct reader *r)
 {
-	r->text = new_text(r->server->ctx, false, &r->len);
-	if (r->text)
+	if (make_text(r, ASKS_NOTHING))
 		(void)send(r->watch.fd, r->text, r->len,
 			   MSG_NOSIGNAL | MSG_DONTWAIT);
 	reader_end(r);

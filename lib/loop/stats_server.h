@@ -2,7 +2,8 @@
 /*
  * Statistics for operators: a Unix socket of a context, which its loop serves.
  * Each connection gets the text of rdmamsg_stats_text(), and then the end. If it
- * asks with GET, the text is the answer of HTTP/1.0.
+ * asks with GET, the text is the answer of HTTP/1.0. The word "dump" gives the
+ * lines of rdmamsg_dump() instead.
  */
 #ifndef RDMAMSG_LIB_STATS_SERVER_H
 #define RDMAMSG_LIB_STATS_SERVER_H

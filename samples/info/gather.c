@@ -130,7 +130,7 @@ static void end(struct source *s, int error)
 }
 
 /* The error stays EAGAIN while the backlog is full. */
-static void dial(struct source *s)
+static void dial(struct source *s, const char *word)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	const size_t len = strlen(s->path);
@@ -157,8 +157,7 @@ static void dial(struct source *s)
 	}
 	if (!getsockopt(s->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size))
 		s->pid = peer.pid;
-	/* the text is wanted at once */
-	(void)send(s->fd, "\n", 1, MSG_NOSIGNAL);
+	(void)send(s->fd, word, strlen(word), MSG_NOSIGNAL);
 }
 
 static void take(struct source *s)
@@ -178,7 +177,7 @@ static void take(struct source *s)
 		    0 : ETIMEDOUT);
 }
 
-void sources_read(struct sources *s, int patience_ms)
+void sources_read(struct sources *s, const char *word, int patience_ms)
 {
 	struct pollfd *p = grown(NULL, (s->count + 1) * sizeof(*p));
 	const int64_t until = now_ms() + patience_ms;
@@ -192,7 +191,7 @@ void sources_read(struct sources *s, int patience_ms)
 			struct source *src = &s->at[i];
 
 			if (src->fd < 0 && src->error == EAGAIN) {
-				dial(src);
+				dial(src, word);
 				if (src->fd < 0 && src->error == EAGAIN &&
 				    rest > AGAIN_MS)
 					rest = AGAIN_MS;

@@ -44,8 +44,11 @@ struct metrics {
 void append(struct text *t, const char *s, size_t len);
 /* Adds PATH, and PATH.N of the other contexts that are there. */
 void sources_find(struct sources *s, const char *path);
-/* Reads all at the same time. Each then has its text or an error. */
-void sources_read(struct sources *s, int patience_ms);
+/*
+ * Asks all at the same time with a word, which ends with a line feed. Each then
+ * has its text or an error.
+ */
+void sources_read(struct sources *s, const char *word, int patience_ms);
 void sources_free(struct sources *s);
 /* Adds the lines of a text, with a label of the process if it is wanted. */
 void metrics_add(struct metrics *m, const struct source *s, bool label);

@@ -47,6 +47,7 @@ void emit_string(const char *s);
 /* These return an exit status. */
 int show_devices(void);			/* show.c */
 int show_stats(const char *path);	/* stats.c */
+int show_objects(const char *path);	/* stats.c */
 /* metrics.c. at: [ADDRESS:]PORT; path: of one program, or NULL. */
 int serve_metrics(const char *at, const char *path);
 int watch_devices(void);		/* watch.c */

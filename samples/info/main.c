@@ -13,19 +13,19 @@
 
 /* Long options without a short one. */
 enum { OPT_JSON = 256, OPT_WATCH, OPT_COUNT, OPT_STATS,
-       OPT_METRICS };
+       OPT_METRICS, OPT_DUMP };
 
 struct options options;
 
 static bool watch;
-static const char *stats, *metrics;
+static const char *stats, *metrics, *dump;
 
 static const char usage[] =
 "Usage: rdmamsg-info [OPTION...]\n"
 "\n"
 "Shows the RDMA devices of this host, their ports, GIDs and P_Keys; or follows\n"
-"their events; or prints the statistics of a running program, or gives those of\n"
-"all programs to Prometheus.\n"
+"their events; or prints the statistics or the objects of a running program, or\n"
+"gives the statistics of all programs to Prometheus.\n"
 "\n"
 "  -d, --device=NAME       only this device; also hw or soft\n"
 "  -p, --port=NUMBER       only this port\n"
@@ -36,6 +36,8 @@ static const char usage[] =
 "                          a signal\n"
 "      --count=N           with --watch: end after N events\n"
 "      --stats=PATH        statistics of the program with RDMAMSG_STATS=PATH\n"
+"      --dump=PATH         its devices, endpoints with their peers, groups and\n"
+"                          other objects, as rdmamsg_dump(3) describes them\n"
 "      --metrics=[ADDR:]PORT   serve the statistics of all programs with\n"
 "                          RDMAMSG_STATS, or of that of --stats, by HTTP, until\n"
 "                          a signal; ADDR is 127.0.0.1 if there is none\n"
@@ -52,6 +54,7 @@ static const struct option names[] = {
 	{ "watch", no_argument, NULL, OPT_WATCH },
 	{ "count", required_argument, NULL, OPT_COUNT },
 	{ "stats", required_argument, NULL, OPT_STATS },
+	{ "dump", required_argument, NULL, OPT_DUMP },
 	{ "metrics", required_argument, NULL, OPT_METRICS },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, 'V' },
@@ -71,6 +74,7 @@ static uint32_t number(const char *option, const char *arg, unsigned long most)
 
 static void parse(int argc, char **argv)
 {
+	const char *program;		/* what is asked of a program */
 	int c;
 
 	while ((c = getopt_long(argc, argv, "d:p:vhV", names, NULL)) != -1)
@@ -96,6 +100,9 @@ static void parse(int argc, char **argv)
 		case OPT_STATS:
 			stats = optarg;
 			break;
+		case OPT_DUMP:
+			dump = optarg;
+			break;
 		case OPT_METRICS:
 			metrics = optarg;
 			break;
@@ -113,17 +120,21 @@ static void parse(int argc, char **argv)
 	if (optind < argc)
 		errx(WRONG_USE, "'%s': there are no operands; see --help",
 		     argv[optind]);
-	if (watch && (stats || metrics))
+	program = metrics ? "metrics" : stats ? "stats" : dump ? "dump" : NULL;
+	if (program && watch)
 		errx(WRONG_USE, "--watch and --%s: one of them; see --help",
-		     metrics ? "metrics" : "stats");
+		     program);
+	if (dump && program[0] != 'd')
+		errx(WRONG_USE, "--dump and --%s: one of them; see --help",
+		     program);
 	if (options.count && !watch)
 		errx(WRONG_USE, "--count is for --watch; see --help");
-	if ((stats || metrics) &&
-	    (options.device || options.port || options.verbose))
+	if (program && (options.device || options.port || options.verbose))
 		errx(WRONG_USE, "--%s has no use for -d, -p and -v; see "
-		     "--help", metrics ? "metrics" : "stats");
-	if (metrics && options.json)
-		errx(WRONG_USE, "--metrics has no use for --json; see --help");
+		     "--help", program);
+	if ((metrics || dump) && options.json)
+		errx(WRONG_USE, "--%s has no use for --json; see --help",
+		     program);
 }
 
 int main(int argc, char **argv)
@@ -133,5 +144,5 @@ int main(int argc, char **argv)
 	parse(argc, argv);
 	return watch ? watch_devices() :
 	       metrics ? serve_metrics(metrics, stats) :
-	       stats ? show_stats(stats) : show_devices();
+	       dump ? show_objects(dump) : stats ? show_stats(stats) : show_devices();
 }

@@ -131,7 +131,7 @@ static void gather(const char *path, struct text *body)
 		sources_find(&s, path);
 	else
 		find_programs(&s);
-	sources_read(&s, PATIENCE_MS);
+	sources_read(&s, "\n", PATIENCE_MS);
 	for (size_t i = 0; i < s.count; i++) {
 		struct source *src = &s.at[i];
 

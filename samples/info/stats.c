@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdmamsg-info: prints the statistics of a running program. Each of its contexts
- * has a socket, at PATH, PATH.1, ...
+ * rdmamsg-info: prints the statistics or the objects of a running program. Each
+ * of its contexts has a socket, at PATH, PATH.1, ...
  */
 #include "gather.h"
 #include "info.h"
@@ -96,22 +96,48 @@ static void complain(const struct source *s)
 		      s->path, strerror(s->error));
 }
 
+/* Returns ALL_WELL if all contexts have given a text. */
+static int read_program(struct sources *s, const char *path, const char *word)
+{
+	int status = ALL_WELL;
+
+	sources_find(s, path);
+	sources_read(s, word, PATIENCE_MS);
+	for (size_t i = 0; i < s->count; i++)
+		if (s->at[i].error) {
+			complain(&s->at[i]);
+			status = FAILED;
+		}
+	return status;
+}
+
+int show_objects(const char *path)
+{
+	struct sources s = { 0 };
+	int status = read_program(&s, path, "dump\n");
+
+	for (size_t i = 0; i < s.count; i++) {
+		if (s.at[i].error)
+			continue;
+		/* older programs do not know the word */
+		if (s.at[i].text.buf[0] == '#')
+			errx(FAILED, "%s: the program's rdmamsg is older, and "
+			     "tells --stats only", s.at[i].path);
+		printf("%s", s.at[i].text.buf);
+	}
+	sources_free(&s);
+	return status;
+}
+
 int show_stats(const char *path)
 {
 	struct metrics metrics = { 0 };
 	struct sources sources = { 0 };
-	int status = ALL_WELL;
+	int status = read_program(&sources, path, "\n");
 
-	sources_find(&sources, path);
-	sources_read(&sources, PATIENCE_MS);
-	for (size_t i = 0; i < sources.count; i++) {
-		if (sources.at[i].error) {
-			complain(&sources.at[i]);
-			status = FAILED;
-		} else {
+	for (size_t i = 0; i < sources.count; i++)
+		if (!sources.at[i].error)
 			metrics_add(&metrics, &sources.at[i], false);
-		}
-	}
 	sources_free(&sources);
 	if (!metrics.count)
 		return FAILED;

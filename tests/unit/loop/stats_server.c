@@ -143,6 +143,18 @@ static void get__at_the_socket_IS_ANSWERED_AS_HTTP(void **state)
 	close_both();
 }
 
+static void dump__at_the_socket_NAMES_ENDPOINTS_AND_PEERS(void **state)
+{
+	open_both();
+	ask(path, "dump\n");
+	assert_int_equal(strncmp(text, "rdmamsg ", 8), 0);
+	assert_non_null(strstr(text, "context"));
+	assert_non_null(strstr(text, "\nendpoint "));
+	assert_non_null(strstr(text, " -> 127.0.0.1"));
+	assert_int_equal(text[strlen(text) - 1], '\n');
+	close_both();
+}
+
 /* Runs rdmamsg-info on the path, while messages pass. Returns its status. */
 static int run_info(const char *to)
 {
@@ -430,6 +442,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(socket__under_traffic_GIVES_THE_TEXT),
 		cmocka_unit_test(get__at_the_socket_IS_ANSWERED_AS_HTTP),
+		cmocka_unit_test(dump__at_the_socket_NAMES_ENDPOINTS_AND_PEERS),
 		cmocka_unit_test(info__of_two_contexts_IS_ONE_TEXT),
 		cmocka_unit_test(readers__that_never_read_ARE_CUT_OFF),
 		cmocka_unit_test(reader__that_goes_away_COSTS_NOTHING),
