@@ -240,6 +240,16 @@ static void values__no_such_pkey_EINVAL(void)
 		   EINVAL);
 }
 
+/* Linux: each driver, and ib_uverbs_modify_qp(), know the bits up to 20. */
+static void values__unknown_attribute_EOPNOTSUPP(void)
+{
+	struct ibv_qp *qp = one(IBV_QPT_RC);
+
+	check_is(modify(qp, IBV_QPS_INIT,
+			qp_step_mask(IBV_QPT_RC, IBV_QPS_INIT) | 1 << 26),
+		 EOPNOTSUPP);
+}
+
 static void path__without_grh_on_ethernet_EINVAL(void)
 {
 	struct ibv_qp *qp = one(IBV_QPT_RC);
@@ -440,6 +450,7 @@ const struct device_case state_cases[] = {
 	CASE(values__too_many_reads_to_ask_EINVAL),
 	CASE(values__too_many_reads_to_answer_EINVAL),
 	CASE(values__no_such_pkey_EINVAL),
+	CASE(values__unknown_attribute_EOPNOTSUPP),
 	CASE(path__without_grh_on_ethernet_EINVAL),
 	CASE(query__TELLS_WHAT_WAS_SET),
 	CASE(query__state_AS_SET),

@@ -11,6 +11,9 @@
 #include "soft/verbs/dc.h"
 #include "soft/verbs/upward.h"
 
+/* IB_QP_ATTR_STANDARD_BITS of Linux, rdma/ib_verbs.h */
+#define STANDARD	((IBV_QP_DEST_QPN << 1) - 1)
+
 /*
  * Queue pairs of DC have no destination. A target's path tells its route only:
  * Linux, hw/mlx5/qp.c, mlx5_ib_modify_dct(); core/cache.c, rdma_check_ah_attr().
@@ -269,6 +272,13 @@ int soft_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 
 	/* rdma-core, mlx5/verbs.c, mlx5_modify_qp() */
 	if (qp->rss)
+		return EOPNOTSUPP;
+	/*
+	 * Linux, rxe_modify_qp() and siw_verbs_modify_qp(). Queue pairs of DC
+	 * are those of mlx5_ib_modify_qp(), which knows rates.
+	 */
+	if (mask & ~(qp->dci || qp->dct ? STANDARD | IBV_QP_RATE_LIMIT :
+		     STANDARD))
 		return EOPNOTSUPP;
 	soft_lock(dev);
 	/*

@@ -641,6 +641,16 @@ static void tso__bad_request_EINVAL(void **state)
 }
 
 /* The device says of itself what its calls do. */
+/* no packet pacing */
+static void modify__rate_EOPNOTSUPP(void **state)
+{
+	struct ibv_qp_attr m = { .qp_state = IBV_QPS_RTS, .rate_limit = 5000 };
+
+	assert_int_equal(soft_modify_qp(qp[0], &m, IBV_QP_STATE |
+					IBV_QP_RATE_LIMIT), EOPNOTSUPP);
+	(void)state;
+}
+
 static void query__caps_of_packets_TRUE(void **state)
 {
 	struct ibv_device_attr_ex a;
@@ -826,6 +836,7 @@ int main(void)
 		T(checksums__asked_for_RIGHT),
 		T(tso__large_payload_SEGMENTS),
 		T(tso__bad_request_EINVAL),
+		T(modify__rate_EOPNOTSUPP),
 		T(query__caps_of_packets_TRUE),
 		R(datagrams__over_four_queues_BY_THEIR_HASH),
 		R(queue__empty_DROPS_ITS_SHARE),
