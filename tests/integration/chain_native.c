@@ -512,6 +512,7 @@ BOTH(on_done__posts_again_and_frees_IN_ORDER, posts_again)
 BOTH(post__cycle_EDEADLK, cycle_refused)
 BOTH(close__peer_has_sent_all_OK, peer_has_sent_all)
 BOTH(ring__of_three_members_SUM, ring)
+BOTH(recv__of_a_managed_queue_HELD, held)
 
 static const struct CMUnitTest tests[] = {
 	TEST(loop__send_and_recv__all_sizes_IN_ORDER),
@@ -532,6 +533,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(native__close__peer_has_sent_all_OK),
 	TEST(loop__ring__of_three_members_SUM),
 	TEST(native__ring__of_three_members_SUM),
+	TEST(loop__recv__of_a_managed_queue_HELD),
+	TEST(native__recv__of_a_managed_queue_HELD),
 	TEST(close__while_the_peer_meets_another_ARRIVES),
 	TEST(random__chains_SAME_BITS_AS_IN_THE_LOOP),
 	TEST(run__nobody_calls_the_library_ENDS),

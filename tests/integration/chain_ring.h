@@ -91,4 +91,91 @@ static void close__while_the_peer_meets_another_ARRIVES(void **state)
 	mesh_close();
 }
 
+/* ---- held receives ----------------------------------------------------- */
+
+static void must_be_ok(struct rdmamsg_chain *c)
+{
+	(void)c;
+	for (int i = 0; i < 2; i++)
+		if (done[i].count && done[i].end.status)
+			note("a chain has ended: %s", done[i].end.text);
+}
+
+static void post_chain(struct rdmamsg_chain *c)
+{
+	if (rdmamsg_chain_post(c))
+		fail_msg("rdmamsg_chain_post: %s", rdmamsg_error());
+}
+
+/*
+ * The receive of member 0 is in a managed queue. Its message is there, and
+ * nothing but the receive holds the reply. A message of member 1 enables it.
+ */
+static void held(uint32_t how)
+{
+	struct rdmamsg_chain *hold, *gate, *data, *ping, *pong;
+	uint64_t x[3] = { 4, 5, 6 }, got[3], there[2];
+	unsigned int ended = 0;
+
+	if (how == RDMAMSG_CHAIN_NATIVE)
+		need_native();
+	memset(done, 0, sizeof(done));
+	then_done = must_be_ok;
+	mesh_open(3, MESH_MAX);
+	hold = chain_with(members[0].ctx, how, 0);
+	rdmamsg_chain_recv(hold, 0, members[0].links[1].ep, &got[0], 8, 0);
+	rdmamsg_chain_enable(hold, 0, 1, 1);
+	rdmamsg_chain_recv(hold, 1, members[0].links[2].ep, &got[1], 8, 0);
+	rdmamsg_chain_wait(hold, 2, 1, 1);
+	rdmamsg_chain_send(hold, 2, members[0].links[2].ep, &x[0], 8, 0);
+	gate = chain_with(members[1].ctx, how, 0);
+	rdmamsg_chain_send(gate, 0, members[1].links[0].ep, &x[1], 8, 0);
+	data = chain_with(members[2].ctx, how, 0);
+	rdmamsg_chain_send(data, 0, members[2].links[0].ep, &x[2], 8, 0);
+	other = chain_with(members[2].ctx, how, 0);
+	rdmamsg_chain_recv(other, 0, members[2].links[0].ep, &got[2], 8, 0);
+	/* meanwhile the others talk, so the device has time for the reply */
+	ping = chain_with(members[1].ctx, how, 0);
+	rdmamsg_chain_send(ping, 0, members[1].links[2].ep, &x[0], 8, 0);
+	rdmamsg_chain_recv(ping, 0, members[1].links[2].ep, &there[0], 8, 0);
+	pong = chain_with(members[2].ctx, how, 0);
+	rdmamsg_chain_recv(pong, 0, members[2].links[1].ep, &there[1], 8, 0);
+	rdmamsg_chain_send(pong, 0, members[2].links[1].ep, &x[0], 8, 0);
+	for (unsigned int run = 0; run < 10; run++) {
+		memset(got, 0, sizeof(got));
+		post_chain(hold);
+		if (!run)
+			post_chain(gate);	/* the endpoints meet */
+		post_chain(data);
+		ended += run ? 1 : 3;
+		WAIT_FOR(done[0].count == ended);
+		post_chain(other);
+		for (int i = 0; i < 5 && run; i++) {
+			post_chain(ping);
+			post_chain(pong);
+			ended += 2;
+			WAIT_FOR(done[0].count >= ended);
+			assert_int_equal(done[0].count, ended);
+			assert_int_equal(done[1].count, run);
+		}
+		if (run) {
+			post_chain(gate);
+			ended += 2;
+		}
+		WAIT_FOR(done[0].count == ended && done[1].count == run + 1);
+		assert_int_equal(got[0], x[1]);
+		assert_int_equal(got[1], x[2]);
+		assert_int_equal(got[2], x[0]);
+		assert_int_equal(rdmamsg_chain_path(hold), how);
+	}
+	rdmamsg_chain_destroy(hold);
+	rdmamsg_chain_destroy(gate);
+	rdmamsg_chain_destroy(data);
+	rdmamsg_chain_destroy(other);
+	rdmamsg_chain_destroy(ping);
+	rdmamsg_chain_destroy(pong);
+	mesh_close();
+	then_done = NULL;
+}
+
 #endif
