@@ -11,6 +11,7 @@
 #include "../own_fabric.h"
 #include "../until.h"
 
+#include <endian.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdint.h>
@@ -36,16 +37,40 @@ struct step {
 };
 
 static struct rdmamsg *ctx;
-static struct verbs_api table;		/* the soft HCA's calls, two replaced */
+static struct verbs_api table;		/* the soft HCA's calls, four replaced */
 static struct step steps[16];
 static unsigned int step_count;
 static struct ibv_qp_init_attr_ex made;	/* of the last create_qp_ex() */
 
+/* P_Keys of the port, of which the soft HCA has one */
+static const uint16_t pkeys[] = { 0xffff, 0x0001, 0x8001, 0x8002 };
+
+static int query_port(struct ibv_context *verbs, uint8_t port,
+		      struct ibv_port_attr *attr)
+{
+	int ret = rdmamsg__verbs_soft.query_port(verbs, port, attr);
+
+	attr->pkey_tbl_len = sizeof(pkeys) / sizeof(pkeys[0]);
+	return ret;
+}
+
+static int query_pkey(struct ibv_context *verbs, uint8_t port, int index,
+		      __be16 *pkey)
+{
+	(void)verbs;
+	(void)port;
+	*pkey = htobe16(pkeys[index]);
+	return 0;
+}
+
 static int note_step(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
+	struct ibv_qp_attr soft = *attr;
+
 	if (step_count < sizeof(steps) / sizeof(steps[0]))
 		steps[step_count++] = (struct step){ qp->qp_num, *attr, mask };
-	return rdmamsg__verbs_soft.modify_qp(qp, attr, mask);
+	soft.pkey_index = 0;
+	return rdmamsg__verbs_soft.modify_qp(qp, &soft, mask);
 }
 
 static struct ibv_qp *note_qp(struct ibv_context *verbs,
@@ -62,6 +87,8 @@ static int set_up(void **state)
 	table = rdmamsg__verbs_soft;
 	table.modify_qp = note_step;
 	table.create_qp_ex = note_qp;
+	table.query_port = query_port;
+	table.query_pkey = query_pkey;
 	rdmamsg__verbs = &table;
 	return rdmamsg_open(&ctx, NULL);
 }
@@ -171,6 +198,44 @@ static void path__of_an_endpoint_REACHES_ITS_QUEUE_PAIR(void **state)
 	assert_int_equal(a->sq_psn, 0xffffff);
 	rdmamsg_ep_abort(ep[0]);
 	rdmamsg_ep_abort(ep[1]);
+}
+
+/* Each side has its own table, and its own place of the partition in it. */
+static void partition__by_value_or_index_REACHES_THE_QUEUE_PAIR(void **state)
+{
+	static const struct {
+		uint32_t pkey, pkey_index;
+		uint16_t want;
+	} ways[] = {
+		{ 0, 0, 0 }, { 0x7fff, 0, 0 },
+		/* full membership before limited */
+		{ 0x0001, 0, 2 }, { 0x8001, 0, 2 },
+		{ 0, 1, 1 }, { 0, 2, 2 }, { 0x8002, 0, 3 }, { 0, 3, 3 },
+	};
+
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		const struct rdmamsg_path path[2] = {
+			{ .size = sizeof(path[0]), .pkey = ways[i].pkey,
+			  .pkey_index = ways[i].pkey_index },
+			{ .size = sizeof(path[1]),
+			  .pkey = pkeys[ways[i].want] | 0x8000 },
+		};
+		const struct rdmamsg_ep_options o[2] = {
+			{ .size = sizeof(o[0]), .device = "soft0",
+			  .path = &path[0] },
+			{ .size = sizeof(o[1]), .device = "soft0",
+			  .path = &path[1] },
+		};
+		struct rdmamsg_ep *ep[2];
+
+		step_count = 0;
+		connect_both(&o[0], &o[1], ep);
+		assert_int_equal(step(ep[0]->lane.hot.qp->qp_num, IBV_QPS_INIT,
+				      IBV_QP_PKEY_INDEX)->pkey_index,
+				 ways[i].want);
+		rdmamsg_ep_abort(ep[0]);
+		rdmamsg_ep_abort(ep[1]);
+	}
 }
 
 /* ---- queue pairs of the program ---------------------------------------- */
@@ -498,6 +563,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 		T(path__of_an_endpoint_REACHES_ITS_QUEUE_PAIR),
+		T(partition__by_value_or_index_REACHES_THE_QUEUE_PAIR),
 		T(options__of_a_queue_pair_REACH_IT),
 		T(signal_all__without_a_flag_COMPLETES),
 		T(connect__refused_THE_PEER_IS_NOT_NAMED),
