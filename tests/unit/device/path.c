@@ -223,7 +223,8 @@ static void options__of_the_path_REACH_THE_QUEUE_PAIR(void **state)
 	const struct rdmamsg_path here = {
 		.size = sizeof(here), .port = 1, .gid_index = 1,
 		.pkey = 0x7fff, .hop_limit = 3, .traffic_class = 96,
-		.flow_label = 5, .mtu = 512, .psn = RDMAMSG_NONE,
+		.flow_label = 5, .service_level = 4, .src_path_bits = 2,
+		.mtu = 512, .psn = RDMAMSG_NONE,
 	}, there = {
 		.size = sizeof(there), .port = 1, .gid_index = 1, .mtu = 256,
 		.psn = 0xffffff,
@@ -262,6 +263,8 @@ static void options__of_the_path_REACH_THE_QUEUE_PAIR(void **state)
 	assert_int_equal(b.rq_psn, 0);
 	assert_int_equal(a.rq_psn, 0xffffff);
 	assert_int_equal(b.sq_psn, 0xffffff);
+	assert_int_equal(a.ah_attr.sl, 4);
+	assert_int_equal(a.ah_attr.src_path_bits, 2);
 	assert_int_equal(a.ah_attr.is_global, 1);
 	assert_int_equal(a.ah_attr.grh.sgid_index, 1);
 	assert_int_equal(b.ah_attr.grh.sgid_index, 1);
@@ -269,6 +272,8 @@ static void options__of_the_path_REACH_THE_QUEUE_PAIR(void **state)
 	assert_int_equal(a.ah_attr.grh.traffic_class, 96);
 	assert_int_equal(a.ah_attr.grh.flow_label, 5);
 	/* those that the path of this side does not name */
+	assert_int_equal(b.ah_attr.sl, 0);
+	assert_int_equal(b.ah_attr.src_path_bits, 0);
 	assert_int_equal(b.ah_attr.grh.hop_limit, 64);
 	assert_int_equal(b.ah_attr.grh.flow_label, 0);
 	assert_int_equal(a.timeout, 14);
