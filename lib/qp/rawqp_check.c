@@ -71,8 +71,8 @@ static int check_type(const struct rdmamsg_qp_options *o,
 	unsigned int type = o->type;
 
 	if (type == IBV_QPT_DRIVER)
-		return rdmamsg__fail(-EOPNOTSUPP, "type DRIVER: what it means "
-				     "is the vendor's, and not known here");
+		return rdmamsg__fail(-EOPNOTSUPP, "type DRIVER: needs a call "
+				     "of the vendor (of mlx5: rdmamsg_dc(7))");
 	if (type >= 32 || !(QP_TYPE(type) & QP_TYPES))
 		return rdmamsg__fail(-EINVAL, "type %u: unknown", type);
 	if ((type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV) &&
