@@ -68,6 +68,8 @@ const char *rdmamsg__event_text(int type);
 extern _Atomic int rdmamsg__log_level;
 void rdmamsg__log(enum rdmamsg_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+/* Lines on standard error are objects of JSON from now on. */
+void rdmamsg__log_json(void);
 #define log_at(level, ...) \
 	do { \
 		if (unlikely(rdmamsg__log_level >= (level))) \

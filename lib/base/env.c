@@ -38,16 +38,27 @@ static void set_log(const char *value)
 		"none", "error", "warn", "info", "debug",
 	};
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (is_word(value, names[i])) {
-			rdmamsg__log_level = (int)i;
-			log_set = true;
-			return;
+	char level[16];
+	size_t len = strcspn(value, ",");
+
+	if (value[len] && is_word(value + len, ",json"))
+		rdmamsg__log_json();
+	else if (value[len])
+		len = sizeof(level);	/* an unknown word */
+	if (len < sizeof(level)) {
+		memcpy(level, value, len);
+		level[len] = 0;
+		for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+			if (is_word(level, names[i])) {
+				rdmamsg__log_level = (int)i;
+				log_set = true;
+				return;
+			}
 		}
 	}
 	rdmamsg__log_level = RDMAMSG_LOG_WARN;
-	log_warn("RDMAMSG_LOG is '%s', not none, error, warn, info or debug",
-		 value);
+	log_warn("RDMAMSG_LOG is '%s', not none, error, warn, info or debug, "
+		 "and \",json\" behind it for JSON", value);
 }
 
 static void set_device(const char *value)

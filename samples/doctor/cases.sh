@@ -654,6 +654,7 @@ doctor_environment()
 	vain RDMAMSG_SOFT_PORTZ=2 warning 'do you mean RDMAMSG_SOFT_PORTS$'
 	vain RDMAMSG_COLOUR=red warning 'RDMAMSG_COLOUR: nobody reads it$'
 	vain RDMAMSG_LOG=loud warning "'loud' is not none, error"
+	vain RDMAMSG_LOG=info,xml warning "'info,xml' is not none, error"
 	vain RDMAMSG_SOFT_ATOMICS=no warning "'no' is not masked, big-endian"
 	vain RDMAMSG_SOFT_PART=mlx5 warning "'mlx5' is not 1 to 65535"
 	vain RDMAMSG_SOFT_PATIENCE=-1 warning "'-1' is not 0 to 600000"

@@ -195,9 +195,13 @@ static bool is_log_level(const char *value)
 		"none", "error", "warn", "info", "debug",
 	};
 
-	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
-		if (!strcasecmp(levels[i], value))
+	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+		size_t len = strlen(levels[i]);
+
+		if (!strncasecmp(levels[i], value, len) &&
+		    (!value[len] || !strcasecmp(value + len, ",json")))
 			return true;
+	}
 	return false;
 }
 
@@ -268,7 +272,8 @@ static const struct {
 	bool (*is_valid)(const char *value);	/* NULL: any */
 	const char *values;
 } known[] = {
-	{ "RDMAMSG_LOG", is_log_level, "none, error, warn, info or debug" },
+	{ "RDMAMSG_LOG", is_log_level, "none, error, warn, info or debug, or one "
+				       "with \",json\"" },
 	{ "RDMAMSG_DEVICE" },
 	{ "RDMAMSG_SOFT_ATOMICS", is_atomics, "masked, big-endian or plain" },
 	{ "RDMAMSG_SOFT_FABRIC", is_fabric, "at most 32 characters, no slash" },

@@ -113,6 +113,52 @@ static void log__environment_SETS_THE_LEVEL(void **state)
 	unsetenv("RDMAMSG_LOG");
 }
 
+/* NNNN-NN-NNTNN:NN:NN.NNNZ */
+static bool is_time(const char *text)
+{
+	for (const char *like = "0000-00-00T00:00:00.000Z"; *like; like++) {
+		if (*like == '0' ? *text < '0' || *text > '9' : *text != *like)
+			return false;
+		text++;
+	}
+	return true;
+}
+
+static void log__lines_HAVE_THE_TIME(void **state)
+{
+	char out[4096];
+
+	setenv("RDMAMSG_LOG", "error", 1);
+	assert_int_equal(in_child(all_levels, out, sizeof(out)), 0);
+	assert_true(is_time(out));
+	assert_string_equal(out + 24, " rdmamsg: error: an error\n");
+	unsetenv("RDMAMSG_LOG");
+}
+
+static int awkward_text(void)
+{
+	rdmamsg__env_init();
+	log_error("a \"word\", a \\ and\n\1");
+	return 0;
+}
+
+static void log__json_ONE_OBJECT_A_LINE(void **state)
+{
+	char out[4096];
+
+	setenv("RDMAMSG_LOG", "warn,JSON", 1);
+	assert_int_equal(in_child(awkward_text, out, sizeof(out)), 0);
+	assert_int_equal(strncmp(out, "{\"time\":\"", 9), 0);
+	assert_true(is_time(out + 9));
+	assert_string_equal(out + 33, "\",\"level\":\"error\",\"text\":"
+			    "\"a \\\"word\\\", a \\\\ and\\u000a\\u0001\"}\n");
+	setenv("RDMAMSG_LOG", "info,xml", 1);
+	assert_int_equal(in_child(all_levels, out, sizeof(out)), 0);
+	assert_non_null(strstr(out, "RDMAMSG_LOG is 'info,xml'"));
+	assert_null(strstr(out, "an information"));
+	unsetenv("RDMAMSG_LOG");
+}
+
 static void log__environment_misspelt_SAYS_SO(void **state)
 {
 	char out[4096];
@@ -265,6 +311,8 @@ int main(void)
 		 */
 		cmocka_unit_test(log__nothing_asked_SILENT),
 		cmocka_unit_test(log__environment_SETS_THE_LEVEL),
+		cmocka_unit_test(log__lines_HAVE_THE_TIME),
+		cmocka_unit_test(log__json_ONE_OBJECT_A_LINE),
 		cmocka_unit_test(log__environment_misspelt_SAYS_SO),
 		cmocka_unit_test(env__unknown_variable_REPORTED),
 		cmocka_unit_test(env__device),
