@@ -45,11 +45,41 @@ void rdmamsg__request_free(struct rdmamsg_request *req)
 	free(req);
 }
 
+void rdmamsg__log_reject(const struct sockaddr_storage *from,
+			 enum proto_reject code, uint32_t limit)
+{
+	static const char *const why[] = {
+		[PROTO_REJECT_APP] = "by the program",
+		[PROTO_REJECT_VERSION] = "no common protocol version",
+		[PROTO_REJECT_PROTOCOL] = "not of rdmamsg, damaged, or "
+			"for another link layer or partition",
+		[PROTO_REJECT_RESOURCES] = "no memory or other resource",
+		[PROTO_REJECT_LIMIT] = "a limit",
+		[PROTO_REJECT_UNKEYED] = "it has no pre-shared key",
+		[PROTO_REJECT_KEYED] = "it has a pre-shared key, and this "
+			"side none",
+		[PROTO_REJECT_PROOF] = "its pre-shared key is another one",
+		[PROTO_REJECT_SESSION] = "this process has no such session",
+		[PROTO_REJECT_CRC] = "it asks for no CRC",
+	};
+	char peer[96];
+
+	if (rdmamsg__log_level < RDMAMSG_LOG_INFO)
+		return;
+	(void)rdmamsg__addr_text(from, peer, sizeof(peer));
+	if (code == PROTO_REJECT_LIMIT)
+		log_info("a request of %s is rejected: the listener limits %s",
+			 peer, rdmamsg__limit_text(limit));
+	else
+		log_info("a request of %s is rejected: %s", peer,
+			 (size_t)code < sizeof(why) / sizeof(why[0]) &&
+			 why[code] ? why[code] : "?");
+}
+
 int rdmamsg__request_admit(struct rdmamsg_listener *l,
 			   const struct sockaddr_storage *from,
 			   struct visitor *v)
 {
-	char host[64];
 	int ret;
 
 	if (rdmamsg__door_is_fair(l->door) &&
@@ -61,11 +91,6 @@ int rdmamsg__request_admit(struct rdmamsg_listener *l,
 	}
 	if (ret < 0)
 		return rdmamsg__fail(ret, "no memory for a request");
-	if (ret > 0)
-		log_info("listener %p: a request of %s is rejected: this "
-			 "listener limits %s", (void *)l,
-			 rdmamsg__addr_text(from, host, sizeof(host)),
-			 rdmamsg__limit_text((uint32_t)ret));
 	return ret;
 }
 

@@ -37,6 +37,7 @@ static void reject_id(const struct verbs_api *v, struct rdma_cm_id *id,
 	size_t n = rdmamsg__hello_encode(&h, hello);
 	int ret = rdmamsg__v_reject(v, id, hello, (uint8_t)n);
 
+	rdmamsg__log_reject(&id->route.addr.dst_storage, code, limit);
 	if (ret)
 		log_info("a request could not be rejected: %s", strerror(-ret));
 }
@@ -109,13 +110,12 @@ void rdmamsg__request_cm(struct rdmamsg_listener *l, const struct cm_event *ev)
 	int ret;
 
 	if (rdmamsg__hello_decode(&h, ev->data, ev->conn.private_data_len)) {
-		log_info("a request that does not speak rdmamsg: rejected");
 		drop(ev, PROTO_REJECT_PROTOCOL, PROTO_LIMIT_NONE);
 		return;
 	}
 	if (rdmamsg__hello_version(&h) < 0) {
-		log_info("a request of protocol version %u to %u: rejected",
-			 h.lowest, h.highest);
+		log_debug("a request has protocol version %u to %u", h.lowest,
+			  h.highest);
 		drop(ev, PROTO_REJECT_VERSION, PROTO_LIMIT_NONE);
 		return;
 	}

@@ -134,9 +134,8 @@ static void set_max_msg(struct rdmamsg_ep *ep)
 	rdmamsg__budget_announce(ep->ctx, ep->rndv.holds_max);
 	ep->rndv.announced_max = ep->on.on_incoming ? most : ep->rndv.holds_max;
 	if (ep->rndv.holds_max < most)
-		log_info("ep %p: max_registered has room for messages of %u "
-			 "bytes, max_msg_size is %u", (void *)ep,
-			 ep->rndv.holds_max, most);
+		ep_info(ep, "max_registered has room for messages of %u "
+			"bytes, max_msg_size is %u", ep->rndv.holds_max, most);
 }
 
 void rdmamsg__max_msg_forget(struct rdmamsg_ep *ep)

@@ -185,8 +185,8 @@ static void end(struct rdmamsg_ep *ep, uint64_t age)
 {
 	unsigned long long ms = age;
 
-	log_info("ep %p: %u requests are unacknowledged for %llu ms",
-		 (void *)ep, rdmamsg__sq_used(&ep->lane), ms);
+	ep_info(ep, "%u requests are unacknowledged for %llu ms",
+		rdmamsg__sq_used(&ep->lane), ms);
 	probe(unacknowledged, ep, rdmamsg__sq_used(&ep->lane), ms);
 	/* the end of the connection that is heard now is our own */
 	ep->close.unanswered |= needs_answers(ep);

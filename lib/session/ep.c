@@ -274,8 +274,8 @@ void rdmamsg__ep_connected(struct rdmamsg_ep *ep)
 	ep->onesided.can = rdmamsg__rma_kinds(ep);
 	rdmamsg__ep_ready(ep);
 	ep->connect.by->connected(ep);
-	log_info("ep %p qp 0x%x connected on %s", (void *)ep,
-		 ep->lane.hot.qp->qp_num, ep->lane.dev->device->name);
+	ep_info(ep, "connected on %s, qp 0x%x", ep->lane.dev->device->name,
+		ep->lane.hot.qp->qp_num);
 	probe(connected, ep, ep->lane.hot.qp->qp_num,
 	      (const char *)ep->lane.dev->device->name);
 	rdmamsg__record_device(ep->recorder, EVENT_LANE,

@@ -286,6 +286,17 @@ static inline bool rdmamsg__holds_back(const struct rdmamsg_ep *ep)
 }
 
 /* ep.c: life */
+/* ep_name.c. Valid until the thread calls it again. */
+const char *rdmamsg__ep_name(const struct rdmamsg_ep *ep);
+
+/* Lines of the log that begin with the endpoint's name. */
+#define ep_warn(ep, fmt, ...) \
+	log_warn("%s: " fmt, rdmamsg__ep_name(ep), ##__VA_ARGS__)
+#define ep_info(ep, fmt, ...) \
+	log_info("%s: " fmt, rdmamsg__ep_name(ep), ##__VA_ARGS__)
+#define ep_debug(ep, fmt, ...) \
+	log_debug("%s: " fmt, rdmamsg__ep_name(ep), ##__VA_ARGS__)
+
 void rdmamsg__ep_touch(struct rdmamsg_ep *ep);	/* adds to ctx->dirty */
 int rdmamsg__ep_new(struct rdmamsg *ctx, const struct connector *by,
 		    const struct rdmamsg_ep_options *opts,

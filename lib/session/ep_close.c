@@ -110,7 +110,7 @@ static void set_closed(struct rdmamsg_ep *ep)
 
 static void log_line(void *arg, const char *text)
 {
-	log_warn("ep %p: %s", arg, text);
+	ep_warn(arg, "%s", text);
 }
 
 /* The connection has failed in spite of failover: tells how. */
@@ -121,8 +121,7 @@ static void log_history(const struct rdmamsg_ep *ep)
 	if (!ep->recorder || !ep->connect.told ||
 	    r->cause == RDMAMSG_CAUSE_CLOSED || r->who == RDMAMSG_WHO_LOCAL)
 		return;
-	log_warn("ep %p: its last events, in seconds since it was made:",
-		 (void *)ep);
+	ep_warn(ep, "its last events, in seconds since it was made:");
 	rdmamsg__recorder_print(ep->recorder, log_line, (void *)ep);
 }
 
@@ -163,9 +162,8 @@ static void tell_closed(struct rdmamsg_ep *ep)
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL,
 				   RDMAMSG_CAUSE_ABORTED, -ECANCELED,
 				   "aborted");
-	log_info("ep %p closed (%s, %s): %s", (void *)ep,
-		 rdmamsg_who_name(r->who), rdmamsg_cause_name(r->cause),
-		 r->text);
+	ep_info(ep, "closed (%s, %s): %s", rdmamsg_who_name(r->who),
+		rdmamsg_cause_name(r->cause), r->text);
 	log_history(ep);
 	probe(closed, ep, r->who, r->cause, r->error,
 	      (const char *)r->text);
@@ -498,12 +496,11 @@ static void not_drained(struct rdmamsg_ep *ep)
 	const uint32_t receives = rdmamsg__rq_posted(&ep->lane);
 
 	if (ep->lane.dev && rdmamsg__quirks(ep->lane.dev->device)->keeps_sends)
-		log_debug("ep %p: device %s keeps %u sends and %u receives",
-			  (void *)ep, ep->lane.dev->device->name, sends,
-			  receives);
+		ep_debug(ep, "device %s keeps %u sends and %u receives",
+			 ep->lane.dev->device->name, sends, receives);
 	else
-		log_warn("ep %p: %u sends and %u receives were not flushed in "
-			 "%d ms", (void *)ep, sends, receives, DRAIN_MS);
+		ep_warn(ep, "%u sends and %u receives were not flushed in %d "
+			"ms", sends, receives, DRAIN_MS);
 	ep->lane.drained = true;
 }
 

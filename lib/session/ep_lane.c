@@ -225,7 +225,7 @@ int rdmamsg__qp_ready(struct rdmamsg_ep *ep)
 		return ret;
 	ep->reads.free =
 		min((uint32_t)l->init_depth, ep->opts.initiator_depth);
-	log_info("ep %p qp 0x%x on %s port %u: mtu %u, reads %u/%u", (void *)ep,
+	ep_debug(ep, "qp 0x%x on %s port %u: mtu %u, reads %u/%u",
 		 l->hot.qp->qp_num, l->dev->device->name, l->port, l->mtu,
 		 l->init_depth, l->resp_res);
 	return 0;

@@ -96,8 +96,7 @@ static void tell(struct rdmamsg_ep *ep, enum rdmamsg_path_change change,
 
 	snprintf(copy, sizeof(copy), "%s", text);
 	rdmamsg__record(ep->recorder, EVENT_PATH, change, f->own.port);
-	log_info("ep %p: path %s: %s", (void *)ep,
-		 rdmamsg_path_change_name(change), copy);
+	ep_info(ep, "path %s: %s", rdmamsg_path_change_name(change), copy);
 	probe(path, ep, change, ev.text);
 	ep->ctx->loop.told = true;
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_path, ep, &ev);
@@ -555,7 +554,7 @@ void rdmamsg__failover_start(struct rdmamsg_ep *ep)
 			  PROTO_FEATURE_PATH ? "the peer's device has no "
 			  "alternate paths" : "the peer has not asked for "
 			  "failover");
-	log_info("ep %p: no alternate path: %s", (void *)ep, f->text);
+	ep_info(ep, "no alternate path: %s", f->text);
 }
 
 /* ---- events ----------------------------------------------------------- */

@@ -88,8 +88,8 @@ static void told_silent(struct rdmamsg_ep *ep, uint64_t silent)
 	    silent >= ep->opts.stall_after_ms) {
 		ep->live.stalled = true;
 		ep->st.stalls++;
-		log_info("ep %p: the peer's program has been silent for "
-			 "%llu ms", (void *)ep, (unsigned long long)silent);
+		ep_info(ep, "the peer's program has been silent for %llu ms",
+			(unsigned long long)silent);
 		probe(stalled, ep, silent);
 		rdmamsg__record(ep->recorder, EVENT_SILENT, (uint32_t)silent,
 				0);
@@ -114,7 +114,7 @@ void rdmamsg__live_heard(struct rdmamsg_ep *ep)
 	if (!ep->live.stalled)
 		return;
 	ep->live.stalled = false;
-	log_info("ep %p: the peer's program answers again", (void *)ep);
+	ep_info(ep, "the peer's program answers again");
 	probe(resumed, ep);
 	rdmamsg__record(ep->recorder, EVENT_HEARD, 0, 0);
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_resumed, ep);
@@ -230,8 +230,8 @@ static void nudge(struct timer *t)
 	    rdmamsg__lane_lost(ep) ||
 	    rdmamsg__sq_used(&ep->lane) >= ep->lane.sq.total)
 		return;
-	log_debug("ep %p: no answer to SETUP; writing nothing to wake the "
-		  "peer's device", (void *)ep);
+	ep_debug(ep, "no answer to SETUP; writing nothing to wake the peer's "
+		 "device");
 	rdmamsg__tx_empty(ep, NULL);
 	rdmamsg__tx_flush(ep->ctx);
 	if (ep->state != EP_SETUP)

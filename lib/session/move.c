@@ -104,6 +104,6 @@ void rdmamsg__move_asked(struct rdmamsg_ep *ep)
 	if (!rdmamsg__keeps(ep) || ep->connect.passive ||
 	    ep->state != EP_OPEN || r->lane != LANE_UP || r->moving)
 		return;
-	log_info("ep %p: the peer asks for another connection", (void *)ep);
+	ep_info(ep, "the peer asks for another connection");
 	start(ep, MOVE_ASKED_BY_PEER);
 }

@@ -177,8 +177,8 @@ void rdmamsg__redial_now(struct rdmamsg_ep *ep)
 
 	if (!rdmamsg__try(rdmamsg__redial(ep)))
 		return;
-	log_info("ep %p: try %u for another connection: %s", (void *)ep,
-		 r->tries, rdmamsg__text());
+	ep_info(ep, "try %u for another connection: %s", r->tries,
+		rdmamsg__text());
 	rdmamsg__redial_later(r);
 }
 
@@ -286,8 +286,7 @@ void rdmamsg__carrier_ended(struct rdmamsg_ep *carrier)
 		rdmamsg__carrier_unkey(ep);
 	if (r->over)
 		return;
-	log_info("ep %p: try %u for another connection: %s", (void *)ep,
-		 r->tries, why->text);
+	ep_info(ep, "try %u for another connection: %s", r->tries, why->text);
 	rdmamsg__record_reason(ep->recorder, EVENT_TRY_FAILED, why, NULL);
 	if (r->lane != LANE_UP && !ep->connect.passive)
 		r->met[why->cause]++;

@@ -85,9 +85,8 @@ void rdmamsg__renew_key(struct rdmamsg_ep *ep, struct dev *dev, uint32_t at,
 		return;
 	/* on failure the peer loses this key, and the session goes on */
 	if (rdmamsg__try(rdmamsg__region_register(region, dev))) {
-		log_warn("ep %p: the peer's key of region %llu ends: %s",
-			 (void *)ep, (unsigned long long)p->region,
-			 rdmamsg__text());
+		ep_warn(ep, "the peer's key of region %llu ends: %s",
+			(unsigned long long)p->region, rdmamsg__text());
 		return;
 	}
 	ret->rkey = rdmamsg__region_mr(region, dev)->rkey;

@@ -41,8 +41,8 @@
 void rdmamsg__path_tell(struct rdmamsg_ep *ep,
 			const struct rdmamsg_path_event *ev)
 {
-	log_info("ep %p: path %s: %s", (void *)ep,
-		 rdmamsg_path_change_name(ev->change), ev->text);
+	ep_info(ep, "path %s: %s", rdmamsg_path_change_name(ev->change),
+		ev->text);
 	probe(path, ep, ev->change, ev->text);
 	ep->ctx->loop.told = true;
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_path, ep, ev);
@@ -254,11 +254,10 @@ void rdmamsg__resume_timer(struct timer *t)
 	struct resume *r = list_entry(t, struct resume, timer);
 
 	if (r->lane == LANE_DRAINING) {
-		log_warn("ep %p: the device has not flushed %u sends and %u "
-			 "receives of the lost connection in %d ms",
-			 (void *)r->ep,
-			 rdmamsg__sq_used(&r->ep->lane),
-			 rdmamsg__rq_posted(&r->ep->lane), DRAIN_MS);
+		ep_warn(r->ep, "the device has not flushed %u sends and %u "
+			"receives of the lost connection in %d ms",
+			rdmamsg__sq_used(&r->ep->lane),
+			rdmamsg__rq_posted(&r->ep->lane), DRAIN_MS);
 		r->ep->lane.drained = true;
 	}
 	rdmamsg__resume_wake(r->ep);
@@ -439,8 +438,8 @@ static void progress_down(struct rdmamsg_ep *ep)
 		rdmamsg__redial_now(ep);
 	/* the carrier's own clock may be slower than timeout_ms */
 	if (r->said && !ep->connect.passive && now >= r->said_at + TRY_MS) {
-		log_info("ep %p: try %u for another connection: no RESUME from "
-			 "the peer in %u ms", (void *)ep, r->tries, TRY_MS);
+		ep_info(ep, "try %u for another connection: no RESUME from "
+			"the peer in %u ms", r->tries, TRY_MS);
 		rdmamsg__carrier_drop(r);
 		rdmamsg__redial_later(r);
 	}

@@ -372,8 +372,8 @@ static int in_ask(struct rdmamsg_ep *ep, struct rndv_in *in)
 		return 0;
 	/* if the memory cannot be registered, use the library's memory */
 	if (dst.data && rdmamsg__try(in_user_memory(ep, in, dst.data)))
-		log_warn("ep %p: %s; the library's memory is used", (void *)ep,
-			 rdmamsg__text());
+		ep_warn(ep, "%s; the library's memory is used",
+			rdmamsg__text());
 	return 0;
 }
 
@@ -390,8 +390,8 @@ static void begin(struct rdmamsg_ep *ep, struct rndv_in *in)
 		(void)rdmamsg__try(in_user_memory(ep, in, mem));
 	}
 	if (!in->asked && in_ask(ep, in) == -ECANCELED) {
-		log_info("ep %p: message %u of %u bytes refused", (void *)ep,
-			 in->number, in->wire.total);
+		ep_info(ep, "message %u of %u bytes refused", in->number,
+			in->wire.total);
 		in_finish(ep, in, PROTO_DONE_REFUSED);
 		return;
 	}

@@ -280,6 +280,15 @@ static void expect_cause(int way, const char *host, const char *service,
 	expect_end(&p.c, who, cause, error);
 }
 
+static unsigned int rejects;		/* lines of the log */
+
+static void count_rejects(void *arg, enum rdmamsg_log_level level,
+			  const char *line)
+{
+	rejects += !strncmp(line, "a request of ", 13) &&
+		   strstr(line, " is rejected: by the program");
+}
+
 static void connect__refused_and_rejected_DIFFER(void **state)
 {
 	const struct rdmamsg_listen_options opts = {
@@ -296,8 +305,12 @@ static void connect__refused_and_rejected_DIFFER(void **state)
 					 &p.listener))
 				fail_msg("listening: %s", rdmamsg_error());
 			listener_service(p.listener, p.port);
+			rejects = 0;
+			rdmamsg_set_log(count_rejects, NULL,
+					RDMAMSG_LOG_INFO);
 			expect_cause(way, hosts[i], p.port, RDMAMSG_WHO_PEER,
 				     RDMAMSG_CAUSE_REJECTED, -ECONNABORTED);
+			assert_int_equal(rejects, 1);
 			assert_int_equal(p.c.why.data_len, 2);
 			rdmamsg_listener_close(p.listener);
 			expect_cause(way, hosts[i], p.port, RDMAMSG_WHO_PEER,

@@ -140,6 +140,7 @@ static void env__log_level_WINS_OVER_THE_PROGRAMS(void **state)
 }
 
 static unsigned int lines_of[5];
+static unsigned int begun, ended;	/* lines that tell of a connection */
 
 static void count_line(void *arg, enum rdmamsg_log_level level,
 		       const char *line)
@@ -149,12 +150,17 @@ static void count_line(void *arg, enum rdmamsg_log_level level,
 		note("level %d: '%s'", level, line);
 	else
 		lines_of[level]++;
+	if (strncmp(line, "context ", 8) || !strstr(line, " -> "))
+		return;
+	begun += !!strstr(line, ": connected on ");
+	ended += !!strstr(line, ": closed (");
 }
 
 /* Causes one error, and some lines of info and debug. */
 static void make_lines(enum rdmamsg_log_level level)
 {
 	memset(lines_of, 0, sizeof(lines_of));
+	begun = ended = 0;
 	rdmamsg_set_log(count_line, lines_of, level);
 	pair_open(&p);
 	p.s.keep = true;
@@ -186,6 +192,9 @@ static void set_log__levels_AS_ASKED(void **state)
 	assert_int_equal(lines_of[RDMAMSG_LOG_ERROR], 1);
 	assert_true(lines_of[RDMAMSG_LOG_INFO] > 0);
 	assert_int_equal(lines_of[RDMAMSG_LOG_DEBUG], 0);
+	/* of both sides */
+	assert_int_equal(begun, 2);
+	assert_int_equal(ended, 2);
 	make_lines(RDMAMSG_LOG_DEBUG);
 	assert_true(lines_of[RDMAMSG_LOG_INFO] > 0);
 	assert_true(lines_of[RDMAMSG_LOG_DEBUG] > 0);
