@@ -546,11 +546,13 @@ conform_killed()
 	await ends_with_parent "$stopped"
 }
 
-# Sets 'stopped' to a child of the server, and stops it.
+# Sets 'stopped' to a case of the server, and stops it. A case asks to end with its
+# parent before its output is a pipe.
 stop_a_case()
 {
 	for stopped in $(cat /proc/"$server"/task/*/children)
 	do
+		[ -p "/proc/$stopped/fd/1" ] || continue
 		kill -STOP "$stopped" 2>/dev/null && return
 	done
 	return 1

@@ -129,11 +129,10 @@ static void end_with(pid_t parent)
 		_exit(2);
 }
 
-static void child(const struct device_case *c, pid_t parent)
+static void child(const struct device_case *c)
 {
 	char fabric[32];
 
-	end_with(parent);
 	tell_written(c->name);
 	/* a fabric of its own keeps other processes of this host out */
 	(void)snprintf(fabric, sizeof(fabric), "device-%d", (int)getpid());
@@ -164,11 +163,13 @@ static void run(const struct device_case *c, char *said, size_t size,
 	if (pid < 0)
 		exit(2);
 	if (!pid) {
+		/* a pipe as the output shows that this is done */
+		end_with(parent);
 		(void)dup2(fds[1], 1);
 		(void)dup2(fds[1], 2);
 		close(fds[0]);
 		close(fds[1]);
-		child(c, parent);
+		child(c);
 		exit(0);
 	}
 	close(fds[1]);
