@@ -243,4 +243,26 @@ while read -r what field; do
 	fi
 done < "$tmp/fields"
 
+# rdmamsg-proto(7) has each type of a message and of a frame, "9 ASK".
+tr -s '\n' ' ' < "$man/man7/rdmamsg-proto.7" > "$tmp/proto"
+awk '
+/^enum (proto|frame|dcf)_type {/	{ types = 1; n = 0; next }
+/^}/					{ types = 0 }
+types && match($1, /^[A-Z]+_[A-Z]+/) && !/_TYPE_MAX/ {
+	name = substr($1, 1, RLENGTH)
+	sub(/^[A-Z]+_/, "", name)
+	n = $2 == "=" ? $3 + 0 : n + 1
+	print n, name
+}' "$srcdir/lib/wire/proto.h" "$srcdir/lib/wire/frame.h" \
+	"$srcdir/lib/wire/dc_frame.h" > "$tmp/types"
+if [ "$(wc -l < "$tmp/types")" -lt 28 ]; then
+	echo "lib/wire: the types of messages were not understood"
+	bad=1
+fi
+while read -r type; do
+	grep -qw "$type" "$tmp/proto" && continue
+	echo "rdmamsg-proto(7) does not have the type $type"
+	bad=1
+done < "$tmp/types"
+
 exit $bad
