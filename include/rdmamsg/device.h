@@ -358,9 +358,9 @@ struct rdmamsg_cap {
  * library on one device, which is named as above. Returns their number, which
  * may be more than max. The call tries each ability with objects of its own,
  * which it destroys: queue pairs connected to each other, regions, windows. So
- * it takes some ms, and 5 s if the device does not deliver. An attempt that
- * fails makes the ability absent, and the reason says why. Errors as above. Any
- * thread.
+ * it takes some ms, and 5 s if the device does not deliver: not in a callback,
+ * because the loop stands still. An attempt that fails makes the ability absent,
+ * and the reason says why. Errors as above. Any thread.
  */
 int rdmamsg_caps(const char *device, struct rdmamsg_cap *list, size_t size,
 		 int max);
