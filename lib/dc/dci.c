@@ -89,13 +89,65 @@ int rdmamsg__port_dci_new(struct dc_port *p)
 	return 0;
 }
 
+/*
+ * Returns true if the peer may wait in the row. A doubtful one may if others
+ * like it leave it a part of their half of the initiators, and counts from then
+ * on.
+ */
+static bool may_wait(struct dc_peer *peer)
+{
+	struct dc_port *p = peer->port;
+
+	if (!peer->doubtful || peer->counted)
+		return true;
+	if (p->doubtful >= max(p->dci_max / 2, 1u))
+		return false;
+	peer->counted = true;
+	p->doubtful++;
+	return true;
+}
+
+static void wait_in_row(struct dc_peer *peer)
+{
+	struct dc_port *p = peer->port;
+
+	list_add_tail(may_wait(peer) ? &p->row : &p->doubts, &peer->row);
+}
+
+/* The next doubtful peer takes the place of this one, if it had one. */
+static void uncount(struct dc_peer *peer)
+{
+	struct dc_port *p = peer->port;
+
+	if (!peer->counted)
+		return;
+	peer->counted = false;
+	p->doubtful--;
+	if (!list_empty(&p->doubts)) {
+		struct dc_peer *next = list_first(&p->doubts, struct dc_peer,
+						  row);
+
+		list_del(&next->row);
+		wait_in_row(next);
+	}
+}
+
+void rdmamsg__port_leave_row(struct dc_peer *peer)
+{
+	list_del(&peer->row);
+	uncount(peer);
+}
+
 void rdmamsg__port_dci_unbind(struct port_dci *d)
 {
-	if (!d->peer)
+	struct dc_peer *peer = d->peer;
+
+	if (!peer)
 		return;
-	d->peer->dci = NULL;
+	peer->dci = NULL;
 	d->peer = NULL;
 	d->port->bound--;
+	uncount(peer);
 }
 
 /* ---- requests ---------------------------------------------------------- */
@@ -332,10 +384,11 @@ bool rdmamsg__peer_bind(struct dc_peer *peer)
 {
 	if (likely(peer->dci != NULL))
 		return rdmamsg__peer_room(peer);
-	if (list_empty(&peer->port->row) && take_dci(peer))
+	if (!list_empty(&peer->row))
+		return false;
+	if (may_wait(peer) && list_empty(&peer->port->row) && take_dci(peer))
 		return true;
-	if (list_empty(&peer->row))
-		list_add_tail(&peer->port->row, &peer->row);
+	wait_in_row(peer);
 	return false;
 }
 
@@ -395,7 +448,7 @@ static void rest(struct port_dci *d)
 		peer = d->peer;
 		evict(d);
 		if (p->ops->wants(peer))
-			list_add_tail(&p->row, &peer->row);
+			wait_in_row(peer);
 	}
 	rdmamsg__port_serve(p);
 }
@@ -407,7 +460,7 @@ static void recover(struct port_dci *d)
 	struct ibv_wc why = d->why;
 
 	d->broken = false;
-	d->sent = d->done = d->silent = 0;
+	d->sent = d->done = d->silent = d->stalled = 0;
 	rdmamsg__port_dci_unbind(d);
 	if (rdmamsg__try(rdmamsg__dci_start(p->dev->device, &d->dci,
 					    &p->dci_attr,
@@ -460,6 +513,13 @@ void rdmamsg__port_dci_completed(struct port_dci *d, uint32_t low,
 		rest(d);
 }
 
+/* Returns the ticks without progress after which requests fail. */
+static uint32_t patience(const struct dc_port *p)
+{
+	return p->ops->patience && !list_empty(&p->row) ? p->ops->patience :
+							  STALLED;
+}
+
 /* Fails the requests that a peer does not take, however long it is retried. */
 void rdmamsg__port_dci_look(struct port_dci *d)
 {
@@ -469,9 +529,13 @@ void rdmamsg__port_dci_look(struct port_dci *d)
 	else if (d->sent == d->done || d->seen != d->done) {
 		d->seen = d->done;
 		d->stalled = 0;
-	} else if (++d->stalled == STALLED && !d->dead) {
-		fail(d);
-	} else if (d->stalled == LOST) {
+	} else if (d->stalled < STALLED) {
+		if (++d->stalled < patience(d->port))
+			return;
+		d->stalled = STALLED;
+		if (!d->dead)
+			fail(d);
+	} else if (++d->stalled == LOST) {
 		d->port->failed = true;
 	}
 }

@@ -28,6 +28,8 @@ static inline uint64_t rdmamsg__port_wr_id(const struct dc_port *p,
 int rdmamsg__port_dci_new(struct dc_port *p);
 void rdmamsg__port_dci_free(struct port_dci *d);
 void rdmamsg__port_dci_unbind(struct port_dci *d);
+/* The peer is not bound, and leaves the row. */
+void rdmamsg__port_leave_row(struct dc_peer *peer);
 /* low: of the wr_id. */
 void rdmamsg__port_dci_completed(struct port_dci *d, uint32_t low,
 				 const struct ibv_wc *wc);

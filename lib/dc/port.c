@@ -230,6 +230,8 @@ static void tick(struct timer *t)
 		p->failed = true;
 	for (uint32_t i = 0; i < p->dci_count; i++)
 		rdmamsg__port_dci_look(p->dcis[i]);
+	/* a peer that has ended may have left its place in the row */
+	rdmamsg__port_serve(p);
 	p->ops->tick(p);
 }
 
@@ -291,7 +293,7 @@ void rdmamsg__peer_close(struct dc_peer *peer)
 
 	if (peer->dci)
 		rdmamsg__port_dci_unbind(peer->dci);
-	list_del(&peer->row);
+	rdmamsg__port_leave_row(peer);
 	rdmamsg__handle_take(&p->peers, peer, peer->handle);
 	(void)rdmamsg__v_destroy_ah(p->dev->device->v, peer->to.ah);
 }
@@ -417,6 +419,7 @@ int rdmamsg__port_open(const struct port_wants *w, struct dc_port **ret)
 	p->size = w->size;
 	list_init(&p->node);
 	list_init(&p->row);
+	list_init(&p->doubts);
 	list_init(&p->starving.node);
 	p->starving.fed = fed;
 	rdmamsg__timer_init(&p->tick, tick);

@@ -60,6 +60,12 @@ struct dc_peer {
 	struct dc_to to;
 	uint32_t handle;		/* of this side, in the port */
 	uint64_t token;			/* of the handle: random */
+	/*
+	 * Set by the user if the peer has not taken a request. Such peers use
+	 * half of the initiators at a time: others need not wait for them.
+	 */
+	bool doubtful;
+	bool counted;			/* in port->doubtful */
 };
 
 struct port_ops {
@@ -83,6 +89,11 @@ struct port_ops {
 	bool (*wants)(const struct dc_peer *peer);
 	/* An initiator leaves its peer for another. NULL: not told. */
 	void (*evicted)(struct dc_port *p);
+	/*
+	 * If other peers wait, the requests of a peer fail after this many
+	 * ticks without progress. 0: they do not fail sooner than otherwise.
+	 */
+	uint32_t patience;
 	/* Returns true if one more initiator may be bound. */
 	bool (*may_bind)(struct dc_port *p);
 	/* Receives are posted again, after a shortage. */
@@ -151,6 +162,8 @@ struct dc_port {
 	uint32_t bound;			/* initiators with a peer */
 	uint64_t uses;
 	struct list row;		/* peers that wait for an initiator */
+	uint32_t doubtful;		/* such peers, bound or in the row */
+	struct list doubts;		/* more of them, which wait for these */
 	struct handles peers;
 	struct timer tick;
 	bool ticks;

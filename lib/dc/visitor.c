@@ -35,6 +35,7 @@
 #define SHARE		16u	/* of free receives, for one more visitor */
 #define INITIATORS	16u
 #define PROBE		4u	/* ticks of silence until a probe */
+#define PATIENCE	2u	/* ticks without progress, if others wait */
 #define FORGET		(DCF_FORGET_MS / PORT_TICK_MS)	/* ticks of silence */
 #define FAREWELL	20u	/* ticks until its BYE */
 #define HUNGRY		120u	/* ticks without memory for a large message */
@@ -127,6 +128,7 @@ static void idle(struct dc_peer *peer, const struct ibv_wc *why)
 	struct visitor *v = visitor_of(peer);
 
 	if (why) {
+		v->peer.doubtful = true;
 		rdmamsg__fetch_again(v);
 		v->deaf = v->probe_due = true;
 		v->welcome_due |= v->unheard;
@@ -432,7 +434,7 @@ static void on_fed(struct dc_port *p)
 static const struct port_ops ops = {
 	.frame = on_frame, .pump = rdmamsg__visitor_pump, .done = done,
 	.idle = idle, .wants = rdmamsg__visitor_wants, .may_bind = may_bind,
-	.fed = on_fed, .tick = tick,
+	.fed = on_fed, .tick = tick, .patience = PATIENCE,
 };
 
 /* Connections tell of violations, if the device does not count them. */
