@@ -199,6 +199,47 @@ static void datagram__with_a_peer_SENDS(void **state)
 	test_close(ctx);
 }
 
+/* Only datagrams of InfiniBand carry a source that is not the queue pair's. */
+static void datagram__of_another_source_IS_TOLD(void **state)
+{
+	enum { SOURCE = 0x123456 };
+	struct rdmamsg *ctx = test_open(NULL);
+	struct rdmamsg_qp_options o = options(IBV_QPT_UD);
+	const char *link = getenv("RDMAMSG_SOFT_LINK");
+	struct rdmamsg_qp *a, *b = make(ctx, &o);
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_SEND, .wr.ud.remote_qkey = 0x11111111,
+	}, *bad;
+	char grh[40];
+	struct ibv_sge room = { .addr = (uintptr_t)grh, .length = sizeof(grh) };
+	struct ibv_recv_wr recv = { .sg_list = &room, .num_sge = 1 }, *bad_recv;
+	struct ibv_mr *mr;
+	struct ibv_wc wc;
+
+	o.create_flags = IBV_QP_CREATE_SOURCE_QPN;
+	o.source_qpn = SOURCE;
+	if (!test_on_soft() || !link || strcmp(link, "ib") != 0) {
+		assert_error(rdmamsg_qp_create(ctx, &o, &a), -EOPNOTSUPP,
+			     "queue pair");
+		test_close(ctx);
+		return;
+	}
+	a = make(ctx, &o);
+	introduce(a, b);
+	assert_int_not_equal(info(a).qp_num, SOURCE);
+	wr.wr.ud.ah = rdmamsg_qp_ah(a, &wr.wr.ud.remote_qpn);
+	assert_int_equal(rdmamsg_qp_register(b, grh, sizeof(grh),
+					     IBV_ACCESS_LOCAL_WRITE, &mr), 0);
+	room.lkey = mr->lkey;
+	assert_int_equal(ibv_post_recv(rdmamsg_qp_ibv(b), &recv, &bad_recv), 0);
+	assert_int_equal(ibv_post_send(rdmamsg_qp_ibv(a), &wr, &bad), 0);
+	wc = completion(rdmamsg_qp_recv_cq(b));
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(wc.src_qp, SOURCE);
+	assert_int_equal(rdmamsg_qp_deregister(b, mr), 0);
+	test_close(ctx);
+}
+
 static void builder__batch_of_two_ARRIVES(void **state)
 {
 	struct rdmamsg *ctx = test_open(NULL);
@@ -783,6 +824,7 @@ int main(int argc, char **argv)
 		TEST(connected__of_each_type_TALK),
 		TEST(connect__hostile_records_REFUSED),
 		TEST(datagram__with_a_peer_SENDS),
+		TEST(datagram__of_another_source_IS_TOLD),
 		TEST(builder__batch_of_two_ARRIVES),
 		TEST(memory__sent_and_written_ARRIVES),
 		TEST(window__of_type_2_GIVEN_AND_TAKEN_BACK),
