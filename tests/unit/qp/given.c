@@ -4,9 +4,15 @@
  * endpoint without the CM, the options of a queue pair of the program, and the
  * domain of XRC.
  */
+#include "config.h"
+
 #include "base/util.h"
+#include "chain/channel.h"
+#include "device/cross.h"
 #include "device/device.h"
 #include "device/verbs_api.h"
+#include "device/verbs_call.h"
+#include "qp/rawqp.h"
 #include "session/ep.h"
 #include "../own_fabric.h"
 #include "../until.h"
@@ -363,6 +369,54 @@ static void srq__of_another_domain_EPERM(void **state)
 	assert_int_equal(rdmamsg__verbs_soft.dealloc_pd(pd), 0);
 }
 
+/* ---- requests that wait ------------------------------------------------ */
+
+/* A request on another queue pair waits for a receive, by its queue's number. */
+static void cross__number_of_a_queue_A_REQUEST_WAITS_FOR_IT(void **state)
+{
+	const struct rdmamsg_qp_options o = {
+		.size = sizeof(o), .device = "soft0",
+		.flags = RDMAMSG_QP_TWO_CQS | RDMAMSG_QP_CROSS_CHANNEL,
+	};
+	struct ibv_recv_wr recv = { .wr_id = 1 }, *bad_recv;
+	struct ibv_send_wr send = { .opcode = IBV_WR_SEND }, *bad;
+	struct rdmamsg_qp *q[2];
+	const struct dev *dev;
+	struct cross waits;
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+
+#ifndef HAVE_MLX5DV
+	skip();
+#endif
+	q[0] = make(&o);
+	q[1] = make(&o);
+	dev = q[0]->dev;
+	assert_int_equal(introduce(q[0], q[1]), 0);
+	assert_int_equal(introduce(q[1], q[0]), 0);
+	assert_int_equal(rdmamsg__v_create_cq(&table, dev->device->verbs, 4,
+					      NULL, NULL, 0, &cq), 0);
+	assert_int_equal(rdmamsg__channel_circle(dev, cq, 4, &waits), 0);
+	for (uint32_t i = 1; i <= 2; i++) {
+		rdmamsg__cross_begin(&waits, i);
+		rdmamsg__cross_wait(&waits, true,
+				    queried(q[1]).recv_cq_number, i);
+		assert_int_equal(rdmamsg__cross_end(&waits), 0);
+	}
+	for (uint32_t i = 1; i <= 2; i++) {
+		assert_int_equal(ibv_poll_cq(cq, 1, &wc), 0);
+		assert_int_equal(ibv_post_recv(rdmamsg_qp_ibv(q[1]), &recv,
+					       &bad_recv), 0);
+		assert_int_equal(ibv_post_send(rdmamsg_qp_ibv(q[0]), &send,
+					       &bad), 0);
+		UNTIL_BY((void)sched_yield(), ibv_poll_cq(cq, 1, &wc) == 1);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(wc.wr_id, i);
+	}
+	rdmamsg__cross_close(dev->device, &waits);
+	rdmamsg__channel_drop(dev, cq);
+}
+
 /* ---- loopback of groups ------------------------------------------------ */
 
 #define GRH	40u
@@ -568,6 +622,7 @@ int main(void)
 		T(signal_all__without_a_flag_COMPLETES),
 		T(connect__refused_THE_PEER_IS_NOT_NAMED),
 		T(srq__of_another_domain_EPERM),
+		T(cross__number_of_a_queue_A_REQUEST_WAITS_FOR_IT),
 		T(loopback__blocked_by_a_flag_NOT_TO_ITSELF),
 		T(xrc__in_the_domain_of_the_program_ARRIVES),
 	};
