@@ -409,6 +409,7 @@ apm_sample()
 	# the LID of the port that the server would name itself
 	lid=$("$info" -v -d soft0 -p 2 | sed -n "s/^ *port_lid: //p")
 	apm_migrates -r 2 -d "$lid"
+	said "^path armed, port 1 in use: from port 2 to LID $lid\$"
 	apm_port_down
 }
 

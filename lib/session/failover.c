@@ -263,8 +263,12 @@ static void tell_armed(struct rdmamsg_ep *ep)
 	if (f->state == RDMAMSG_PATH_ARMED)
 		return;
 	f->migrated = false;
-	set_state(f, RDMAMSG_PATH_ARMED, "from port %u to port %u of the peer",
-		  f->own.port, f->peer.port);
+	if (f->opts.lid)
+		set_state(f, RDMAMSG_PATH_ARMED, "from port %u to LID %u",
+			  f->own.port, f->opts.lid);
+	else
+		set_state(f, RDMAMSG_PATH_ARMED, "from port %u to port %u of "
+			  "the peer", f->own.port, f->peer.port);
 	tell(ep, RDMAMSG_PATH_CHANGE_ARMED, f->text);
 }
 

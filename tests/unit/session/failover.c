@@ -227,6 +227,7 @@ static void load__lid_given_at_connect_LEADS_THERE(void **state)
 		.failover = &given,
 	};
 	struct rdmamsg_ep *refused;
+	char text[64];
 
 	connect_armed();
 	memset(armed, 0, sizeof(armed));
@@ -236,6 +237,10 @@ static void load__lid_given_at_connect_LEADS_THERE(void **state)
 	assert_int_equal(loads, 4);
 	assert_int_equal(loaded[3].alt_ah_attr.dlid, lid_of(3));
 	expect_loaded(2, 3);
+	(void)snprintf(text, sizeof(text), "from port 3 to LID %u", given.lid);
+	assert_string_equal(client.ep->failover->text, text);
+	assert_string_equal(server.ep->failover->text,
+			    "from port 2 to port 3 of the peer");
 	given.lid = 0xc000;
 	assert_int_equal(rdmamsg_connect(client.ctx, "127.0.0.1", service,
 					 &opts, &refused), -EINVAL);
