@@ -6,6 +6,10 @@
  * event that may have changed them.
  */
 #include "base/base.h"
+#include "base/ctx.h"
+#include "base/list.h"
+#include "device/cached.h"
+#include "device/device.h"
 #include "device/verbs_api.h"
 #include "soft/control/soft_ctl.h"
 #include "../own_fabric.h"
@@ -398,6 +402,59 @@ static void cached__device_IS_QUERIED_ONCE(void **state)
 	tear_down_counting();
 }
 
+/* The event comes from the device of which the context keeps values. */
+static void come(enum ibv_event_type type, int port)
+{
+	const struct ibv_async_event ev = {
+		.event_type = type, .element.port_num = port,
+	};
+
+	rdmamsg__cache_event(list_entry(ctx->devices->devs.next, struct dev,
+					node)->device->cache, &ev);
+}
+
+/* Other events, and those of other ports, forget nothing. */
+static void cached__each_event_of_a_port_FORGETS_ITS_DYNAMIC_PART(void **state)
+{
+	static const enum ibv_event_type tells[] = {
+		IBV_EVENT_PORT_ACTIVE, IBV_EVENT_PORT_ERR, IBV_EVENT_LID_CHANGE,
+		IBV_EVENT_PKEY_CHANGE, IBV_EVENT_SM_CHANGE,
+		IBV_EVENT_CLIENT_REREGISTER, IBV_EVENT_GID_CHANGE,
+	}, other[] = {
+		IBV_EVENT_CQ_ERR, IBV_EVENT_SRQ_LIMIT_REACHED,
+		IBV_EVENT_PATH_MIG,
+	};
+
+	set_up_counting("ib");
+	cached(1, BOTH);
+	cached(2, BOTH);
+	for (size_t i = 0; i < sizeof(tells) / sizeof(tells[0]); i++) {
+		queries.port = 0;
+		come(tells[i], 2);
+		cached(1, BOTH);
+		cached(2, RDMAMSG_PORT_STATIC);
+		assert_int_equal(queries.port, 0);
+		cached(2, BOTH);
+		cached(2, BOTH);
+		if (queries.port != 1)
+			fail_msg("%s: %u queries",
+				 ibv_event_type_str(tells[i]),
+				 queries.port);
+	}
+	queries.port = 0;
+	for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++)
+		come(other[i], 2);
+	come(IBV_EVENT_LID_CHANGE, 0);
+	come(IBV_EVENT_LID_CHANGE, 3);
+	cached(2, BOTH);
+	assert_int_equal(queries.port, 0);
+	come(IBV_EVENT_DEVICE_FATAL, 1);
+	cached(1, RDMAMSG_PORT_STATIC);
+	cached(2, RDMAMSG_PORT_STATIC);
+	assert_int_equal(queries.port, 2);
+	tear_down_counting();
+}
+
 static void refresh__IS_QUERIED_AGAIN(void **state)
 {
 	struct rdmamsg_device_attr a = { .size = sizeof(a) };
@@ -448,6 +505,8 @@ int main(void)
 		cmocka_unit_test(cached__infiniband_ONE_QUERY_UNTIL_AN_EVENT),
 		cmocka_unit_test(cached__ethernet_DYNAMIC_PART_IS_QUERIED),
 		cmocka_unit_test(cached__device_IS_QUERIED_ONCE),
+		cmocka_unit_test(
+			cached__each_event_of_a_port_FORGETS_ITS_DYNAMIC_PART),
 		cmocka_unit_test(refresh__IS_QUERIED_AGAIN),
 		cmocka_unit_test(cached__wrong_arguments_FAIL),
 	};
