@@ -246,10 +246,15 @@ static void mlx5_create_qp__refused_call_of_libibverbs(void)
 
 /* ---- states ----------------------------------------------------------- */
 
+/* Every attribute has a value that other queue pairs take. */
 static void refuses(struct ibv_qp *qp, enum ibv_qp_state to, int mask)
 {
 	struct ibv_qp_attr a = step_attr(to, 0);
 
+	a.alt_ah_attr = a.ah_attr;
+	a.alt_port_num = port_num;
+	a.alt_timeout = how.timeout;
+	a.path_mig_state = IBV_MIG_REARM;
 	check_call(v->modify_qp(qp, &a, mask), EINVAL);
 }
 
@@ -281,6 +286,8 @@ static void modify_dci__masks_EXACT(void)
 	exact(qp, IBV_QPS_RTS, DCI_RTS, IBV_QP_MIN_RNR_TIMER);
 	refuses(qp, IBV_QPS_SQD, IBV_QP_STATE);
 	refuses(qp, IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_ALT_PATH);
+	refuses(qp, IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_ALT_PATH |
+		IBV_QP_PATH_MIG_STATE);
 	dc_step(qp, IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER);
 	dc_step(qp, IBV_QPS_ERR, IBV_QP_STATE);
 	refuses(qp, IBV_QPS_RTS, DCI_RTS);
