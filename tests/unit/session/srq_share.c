@@ -7,6 +7,7 @@
 #include "device/cq.h"
 #include "device/device.h"
 #include "device/verbs_api.h"
+#include "lane/qp.h"
 #include "lane/srq.h"
 #include "session/credit.h"
 #include "session/ep.h"
@@ -450,6 +451,22 @@ static void slots__of_a_lane_with_its_own_receives_ARE_ALL_THERE(void **state)
 	assert_int_equal(clients[0]->lane.sq.data, 256);
 }
 
+/*
+ * The queue pair may still take a receive of the shared queue until the event,
+ * so it is not destroyed before.
+ */
+static void drained__shared_receives_AFTER_THE_EVENT(void **state)
+{
+	serve(64, 4, 0);
+	join();
+	WAIT_FOR(!rdmamsg__sq_used(&ends[0]->lane));
+	assert_int_equal(rdmamsg__rq_posted(&ends[0]->lane), 0);
+	assert_false(rdmamsg__lane_is_drained(&ends[0]->lane));
+	rdmamsg__ep_last_wqe(ends[0]);
+	assert_true(rdmamsg__lane_is_drained(&ends[0]->lane));
+	ends[0]->lane.last_wqe = false;
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
 
 int main(void)
@@ -466,6 +483,7 @@ int main(void)
 		TEST(message__of_no_endpoint_IS_COUNTED),
 		TEST(credits__of_messages_that_wait_STAY_USED),
 		TEST(answers__to_rendezvous_HAVE_RECEIVES),
+		TEST(drained__shared_receives_AFTER_THE_EVENT),
 		TEST(slots__for_more_sends_ARE_ALLOCATED),
 		TEST(slots__of_a_lane_with_its_own_receives_ARE_ALL_THERE),
 	};
