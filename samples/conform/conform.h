@@ -15,7 +15,7 @@ enum { AS_EXPECTED, DIFFERENCES, WRONG_USE };
 struct options {
 	const char *device;
 	uint8_t port;
-	int seconds;		/* of all cases */
+	int seconds;		/* of the run */
 	bool verbose, json;
 	const char *peer;	/* the host of a server; NULL: none */
 	const char *address;	/* of the server; NULL: all */
@@ -45,7 +45,10 @@ const char *facts_kind(const struct facts *f);
 /* report.c */
 void report_begin(const struct facts *f);
 void report_case(const char *name, const struct verdict *r);
-/* Returns the exit status. */
-int report_end(const struct facts *f);
+/*
+ * Returns the exit status. why: the run ended before all cases had run; NULL if
+ * it did not.
+ */
+int report_end(const struct facts *f, const char *why);
 
 #endif

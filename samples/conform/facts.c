@@ -53,6 +53,7 @@ static void child(int fd, pid_t parent)
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
+	(void)alarm((unsigned int)options.seconds);
 	f.error = ask(&f);
 	if (f.error)
 		(void)snprintf(f.text, sizeof(f.text), "%s", rdmamsg_error());
@@ -77,8 +78,8 @@ static bool read_all(int fd, struct facts *ret)
 void facts_get(struct facts *ret)
 {
 	pid_t parent = getpid();
+	int status = 0, fds[2];
 	bool whole;
-	int fds[2];
 	pid_t pid;
 
 	if (pipe(fds))
@@ -93,7 +94,10 @@ void facts_get(struct facts *ret)
 	(void)close(fds[1]);
 	whole = read_all(fds[0], ret);
 	(void)close(fds[0]);
-	(void)waitpid(pid, NULL, 0);
+	(void)waitpid(pid, &status, 0);
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+		errx(DIFFERENCES, "%s: the library did not describe it in %d "
+		     "seconds", options.device, options.seconds);
 	if (!whole)
 		errx(DIFFERENCES, "%s: the library crashed on this device",
 		     options.device);

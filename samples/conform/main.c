@@ -18,7 +18,7 @@
 
 #define COMPLETION_MS	5000	/* a card takes microseconds */
 #define CASE_MS		60000
-#define RUN_S		600	/* all cases */
+#define RUN_S		600	/* the run */
 #define RUN_S_MAX	86400
 
 struct options options = { .port = 1, .seconds = RUN_S,
@@ -175,6 +175,44 @@ static bool list_wanted(const struct device_case *c, char *const *wants)
 	return c->name;
 }
 
+static char ended[300];		/* why no more cases run; empty: they do */
+
+/*
+ * Ends the run if the server does not answer, as a case that differs then says
+ * nothing about the device.
+ */
+static void check_server(struct verdict *r)
+{
+	static char said[1024];
+	struct verdict server;
+
+	(void)snprintf(said, sizeof(said), "%s", r->said);
+	r->said = said;
+	server = run_case(&peer_probe);
+	if (server.result != PASSED)
+		(void)snprintf(ended, sizeof(ended), "%s: %s", options.peer,
+			       server.said);
+}
+
+/* Runs a case, unless the run has ended. Its text lasts until the next one. */
+static struct verdict ask(const struct device_case *c)
+{
+	static char nothing[1];
+	struct verdict r = { .result = NOT_ASKED, .said = nothing };
+
+	if (*ended)
+		return r;
+	r = run_case(c);
+	if (run_over())
+		(void)snprintf(ended, sizeof(ended), "the cases took more than "
+			       "%d seconds", options.seconds);
+	else if (options.peer && r.result == DIFFERS)
+		check_server(&r);
+	if (*ended)		/* the case may have been killed */
+		r = (struct verdict){ .result = NOT_ASKED, .said = nothing };
+	return r;
+}
+
 static void run_list(const struct device_case *c, char *const *wants)
 {
 	if (!list_wanted(c, wants))
@@ -184,13 +222,25 @@ static void run_list(const struct device_case *c, char *const *wants)
 
 		if (!c->gate && !wanted(c->name, wants))
 			continue;
-		r = run_case(c);
-		if (run_over())
-			return;		/* it may have been killed */
+		r = ask(c);
 		report_case(c->name, &r);
 		if (r.result == LIST_SKIPPED)
 			break;
 	}
+}
+
+/* Sets the server, which answers. */
+static void find_server(void)
+{
+	struct verdict r;
+
+	if (!peer_set(options.peer, options.service))
+		errx(WRONG_USE, "--peer '%s' has no IPv4 address",
+		     options.peer);
+	run_shared();
+	r = run_case(&peer_probe);
+	if (r.result != PASSED)
+		errx(WRONG_USE, "--peer %s: %s", options.peer, r.said);
 }
 
 /* The cases call libibverbs, which may lack a device that the library has. */
@@ -223,6 +273,7 @@ int main(int argc, char **argv)
 	if (!is_listed(table))
 		errx(WRONG_USE, "libibverbs has no device '%s'; see "
 		     "rdmamsg-doctor(1)", options.device);
+	run_limit(options.seconds * 1000);
 	facts_get(&facts);
 	if (facts.error)
 		errx(WRONG_USE, "%s, port %u: %s", options.device, options.port,
@@ -233,16 +284,12 @@ int main(int argc, char **argv)
 	if (!run_on(options.device, kind ? kind : "other", table, false,
 		    CASE_MS))
 		errx(DIFFERENCES, "which kernel is this?");
-	if (options.peer && !peer_set(options.peer, options.service))
-		errx(WRONG_USE, "--peer '%s' has no IPv4 address",
-		     options.peer);
-	run_limit(options.seconds * 1000);
-	report_begin(&facts);
 	if (options.peer)
-		run_shared();
+		find_server();
+	report_begin(&facts);
 	for (size_t i = 0; options.peer && i < PEER_LISTS; i++)
 		run_list(peer_lists[i], wants);
 	for (size_t i = 0; !options.peer && i < LISTS; i++)
 		run_list(lists[i], wants);
-	return report_end(&facts);
+	return report_end(&facts, *ended ? ended : NULL);
 }

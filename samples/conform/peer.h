@@ -18,12 +18,14 @@
 /* The private data of a request. All words are in network byte order. */
 struct peer_hello {
 	uint32_t magic, version;
+	uint32_t probe;		/* 1: asks for the version; any is accepted */
+	uint32_t pad;
 };
 
-/* The private data of an answer: the server's memory. */
+/* The private data of an answer: the server's memory, and its version. */
 struct peer_memory {
 	uint64_t addr;
-	uint32_t rkey, pad;
+	uint32_t rkey, version;
 };
 
 enum peer_op { PEER_ECHO = 1, PEER_CHECK, PEER_LEAVE };
@@ -65,6 +67,8 @@ uint8_t *peer_data(struct peer_end *e);
 int peer_serve(const char *host, uint16_t service);
 
 extern const struct device_case peer_cases[];
+/* Passes if the server answers and has this version; its text says why not. */
+extern const struct device_case peer_probe;
 /* Sets the server of the cases. Returns false if the host has no address. */
 bool peer_set(const char *host, uint16_t service);
 

@@ -16,9 +16,10 @@ static const char *const names[] = {
 	[PASSED] = "ok", [DIFFERS_AS_WRITTEN] = "known",
 	[DIFFERS] = "differs", [DIFFERENCE_GONE] = "gone",
 	[LIST_SKIPPED] = "skipped", [NOT_RUN] = "not run",
+	[NOT_ASKED] = "not asked",
 };
 
-static unsigned int counts[NOT_RUN + 1];
+static unsigned int counts[NOT_ASKED + 1];
 static bool first = true;		/* of a JSON list */
 
 static void json_string(const char *s)
@@ -122,7 +123,7 @@ void report_begin(const struct facts *f)
 		text_begin(f, &u);
 }
 
-static const char *why(const struct verdict *r)
+static const char *reason(const struct verdict *r)
 {
 	return r->as && r->result != PASSED && r->result != DIFFERS ?
 	       r->as->why : "";
@@ -138,33 +139,35 @@ void report_case(const char *name, const struct verdict *r)
 		json_field("name", name, ", ");
 		json_field("result", names[r->result], ", ");
 		json_field("text", r->said, ", ");
-		json_field("why", why(r), " }");
+		json_field("why", reason(r), " }");
 	} else if (options.verbose || r->result != PASSED) {
 		printf("%s %s%s%s%s%s\n", names[r->result], name,
-		       *r->said ? ": " : "", r->said, *why(r) ? "; " : "",
-		       why(r));
+		       *r->said ? ": " : "", r->said, *reason(r) ? "; " : "",
+		       reason(r));
 	}
 	(void)fflush(stdout);
 }
 
-static void json_end(int status)
+static void json_end(int status, const char *ended)
 {
-	printf("\n  ],\n  \"complete\": %s,\n  \"counts\": { ",
-	       run_over() ? "false" : "true");
-	for (int i = 0; i <= NOT_RUN; i++)
+	printf("\n  ],\n  \"complete\": %s,\n  ", ended ? "false" : "true");
+	if (ended)
+		json_field("reason", ended, ",\n  ");
+	printf("\"counts\": { ");
+	for (int i = 0; i <= NOT_ASKED; i++)
 		printf("\"%s\": %u%s", names[i], counts[i],
-		       i < NOT_RUN ? ", " : " },\n");
+		       i < NOT_ASKED ? ", " : " },\n");
 	printf("  \"status\": %d\n}\n", status);
 }
 
-static void text_end(const struct facts *f, int status)
+static void text_end(const struct facts *f, int status, const char *ended)
 {
-	printf("%u ok, %u known, %u differ, %u gone, %u lists skipped, %u not run\n",
+	printf("%u ok, %u known, %u differ, %u gone, %u lists skipped, %u not run, %u not asked\n",
 	       counts[PASSED], counts[DIFFERS_AS_WRITTEN], counts[DIFFERS],
-	       counts[DIFFERENCE_GONE], counts[LIST_SKIPPED], counts[NOT_RUN]);
-	if (run_over())
-		printf("not complete: the cases took more than %d seconds\n",
-		       options.seconds);
+	       counts[DIFFERENCE_GONE], counts[LIST_SKIPPED], counts[NOT_RUN],
+	       counts[NOT_ASKED]);
+	if (ended)
+		printf("not complete: %s\n", ended);
 	else
 		printf("%s\n", status ? "differences found" :
 		       "all as expected");
@@ -173,18 +176,18 @@ static void text_end(const struct facts *f, int status)
 		       "send this report, see README.\n");
 }
 
-int report_end(const struct facts *f)
+int report_end(const struct facts *f, const char *why)
 {
 	unsigned int seen = 0;
 	int status;
 
-	for (int i = 0; i <= NOT_RUN; i++)
+	for (int i = 0; i <= NOT_ASKED; i++)
 		seen += counts[i];
-	status = counts[DIFFERS] || counts[DIFFERENCE_GONE] || !seen ||
-		 run_over() ? DIFFERENCES : AS_EXPECTED;
+	status = counts[DIFFERS] || counts[DIFFERENCE_GONE] || !seen || why ?
+		 DIFFERENCES : AS_EXPECTED;
 	if (options.json)
-		json_end(status);
+		json_end(status, why);
 	else
-		text_end(f, status);
+		text_end(f, status, why);
 	return status;
 }

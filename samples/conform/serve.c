@@ -41,12 +41,18 @@ static bool is_known(const struct rdma_conn_param *p)
 	if (p->private_data_len < sizeof(h))
 		return false;
 	memcpy(&h, p->private_data, sizeof(h));
-	return ntohl(h.magic) == PEER_MAGIC && ntohl(h.version) == PEER_VERSION;
+	if (ntohl(h.magic) != PEER_MAGIC)
+		return false;
+	if (ntohl(h.version) != PEER_VERSION)
+		warnx("a client has version %u of the cases, this server %u",
+		      ntohl(h.version), PEER_VERSION);
+	return h.probe || ntohl(h.version) == PEER_VERSION;
 }
 
 static void refuse(struct rdma_cm_id *id)
 {
-	const struct peer_hello h = { htonl(PEER_MAGIC), htonl(PEER_VERSION) };
+	const struct peer_hello h = { .magic = htonl(PEER_MAGIC),
+				      .version = htonl(PEER_VERSION) };
 
 	(void)rdma_reject(id, &h, sizeof(h));
 	(void)rdma_destroy_id(id);
@@ -75,6 +81,7 @@ static void on_request(struct rdma_cm_id *id, const struct rdma_conn_param *asks
 	}
 	m.addr = htobe64((uintptr_t)peer_data(&one));
 	m.rkey = htonl(one.mr->rkey);
+	m.version = htonl(PEER_VERSION);
 	busy = true;
 	busy_until = now_ms() + PEER_MS;
 	if (rdma_accept(id, &p))

@@ -12,6 +12,7 @@ enum result {
 	DIFFERENCE_GONE,	/* passes, and should not */
 	LIST_SKIPPED,		/* of a gate: the rest of the list does not run */
 	NOT_RUN,		/* would crash the kernel */
+	NOT_ASKED,		/* the run ended before; not of run_case() */
 };
 
 struct verdict {

@@ -323,7 +323,7 @@ clean_up()
 	for machine in a b
 	do
 		vm_alive $machine || continue
-		vm_exec $machine 'pkill -KILL -x peer
+		vm_exec $machine 'pkill -KILL -x "(conform-)?peer|rdmamsg-.*"
 			tc qdisc del dev eth0 root
 			tc qdisc del dev eth1 root' || :
 		vm_link $machine eth0 up

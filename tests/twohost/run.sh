@@ -52,7 +52,7 @@ do
 	[ $status -eq 0 ] || exit $status
 done
 
-for cases in basic samples doctor topic link cut loss stop vanish remove failover chaos
+for cases in basic samples doctor conform topic link cut loss stop vanish remove failover chaos
 do
 	# shellcheck source=/dev/null
 	. "$here/cases/$cases"
