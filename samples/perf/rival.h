@@ -14,6 +14,8 @@ enum rival_figure {
 	RIVAL_FIGURES,
 };
 
+struct rival_ops;
+
 /* A measurement by two processes. */
 struct rival_run {
 	const struct perf_options *o;
@@ -33,6 +35,8 @@ struct rival {
 	bool says_port;		/* the server prints its port */
 	bool wants_port;	/* the parent looks for a free port */
 	bool tool;		/* another program */
+	const struct rival_ops *ops;	/* of rival_server(), rival_client() */
+	bool (*load)(void);	/* its library; NULL: it needs none */
 	/* Returns true if it is installed. NULL: it is. */
 	bool (*there)(const struct rival *r);
 	/*
@@ -62,7 +66,25 @@ struct rival_ops {
 	int (*send)(void *conn, const uint8_t *msg, size_t size, bool more);
 	/* Returns the kind of the next message. */
 	enum rival_kind (*recv)(void *conn, size_t size);
+	/*
+	 * Returns a connection, which the end of the process closes, or NULL.
+	 * The library is loaded.
+	 */
+	void *(*open)(const struct rival_run *run, bool server);
 };
+
+/* rival.c: for the members of struct rival: serve, client and there. */
+int rival_server(const struct rival_run *run);
+int rival_client(const struct rival_run *run, double *ret);
+/* Loads the library in a child, because it may keep state of its process. */
+bool rival_loads(const struct rival *r);
+
+/* rival.c: loads the symbols, which end with a NULL name. */
+struct rival_symbol {
+	const char *name;
+	void *to;		/* a pointer to a function */
+};
+bool rival_load(const char *library, const struct rival_symbol *symbols);
 
 /* drive.c: both sides of a measurement, over any connection. */
 int rival_serve(const struct rival_ops *ops, void *conn, size_t size);

@@ -8,7 +8,6 @@
 #include "rival.h"
 
 #ifdef HAVE_LIBFABRIC
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -55,38 +54,14 @@ struct fabric {
 
 static bool load(void)
 {
-	const struct {
-		const char *name;
-		void *to;
-	} symbols[] = {
+	const struct rival_symbol symbols[] = {
 		{ "fi_getinfo", &fi.getinfo },
 		{ "fi_dupinfo", &fi.dupinfo },
 		{ "fi_fabric", &fi.fabric },
+		{ NULL, NULL },
 	};
-	void *lib = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL);
 
-	if (!lib)
-		return false;
-	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-		void *at = dlsym(lib, symbols[i].name);
-
-		if (!at)
-			return false;
-		memcpy(symbols[i].to, &at, sizeof(at));
-	}
-	return true;
-}
-
-/* Loads the library in a child, because it keeps state of its process. */
-static bool there(const struct rival *r)
-{
-	pid_t child = fork();
-	int status = 1;
-
-	(void)r;
-	if (!child)
-		_exit(load() ? 0 : 1);
-	return child > 0 && !rival_reap(child, &status) && !status;
+	return rival_load("libfabric.so.1", symbols);
 }
 
 /* ---- messages --------------------------------------------------------- */
@@ -165,9 +140,6 @@ static enum rival_kind fabric_recv(void *conn, size_t size)
 	return kind;
 }
 
-static const struct rival_ops ops = { .send = fabric_send,
-				      .recv = fabric_recv };
-
 /* ---- connections ------------------------------------------------------ */
 
 static int find(struct fabric *f)
@@ -224,37 +196,27 @@ static int fill_ring(struct fabric *f)
 }
 
 /* Returns NULL on failure. The end of the process closes all. */
-static struct fabric *open_fabric(const struct rival_run *run, bool server)
+static void *open_fabric(const struct rival_run *run, bool server)
 {
 	struct fabric *f = calloc(1, sizeof(*f));
 	int fd = rival_meet(run, server);
 
-	if (!f || fd < 0 || !load() || find(f) || make_ep(f))
+	if (!f || fd < 0 || find(f) || make_ep(f))
 		return NULL;
 	f->size = run->size;
 	f->inject = f->info->tx_attr->inject_size;
 	return fill_ring(f) || connect_ep(f, fd) ? NULL : f;
 }
 
-static int serve(const struct rival_run *run)
-{
-	struct fabric *f = open_fabric(run, true);
-
-	return f ? rival_serve(&ops, f, run->size) : 1;
-}
-
-static int client(const struct rival_run *run, double *ret)
-{
-	struct fabric *f = open_fabric(run, false);
-
-	return f ? rival_drive(&ops, f, run, ret) : 1;
-}
+static const struct rival_ops ops = {
+	.send = fabric_send, .recv = fabric_recv, .open = open_fabric,
+};
 
 const struct rival rival_fabric[] = {
 	{ .name = "libfabric",
 	  .flags = "shm, rdm, fi_injectdata and fi_senddata, 32 receives posted",
-	  .figures = { true, true, true }, .listens = true, .there = there,
-	  .serve = serve, .client = client },
+	  .figures = { true, true, true }, .listens = true, .ops = &ops, .load = load,
+	  .there = rival_loads, .serve = rival_server, .client = rival_client },
 	{ .name = NULL },
 };
 #else

@@ -114,19 +114,15 @@ static enum rival_kind tcp_recv(void *conn, size_t size)
 	return kind;
 }
 
-static const struct rival_ops ops = { .send = tcp_send, .recv = tcp_recv };
-
-static struct tcp *open_tcp(const struct rival_run *run, int fd)
+static void *open_tcp(const struct rival_run *run, bool server)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
 	struct tcp *t = calloc(1, sizeof(*t));
-	int one = 1;
+	int fd = rival_meet(run, server), one = 1;
 
 	if (!t || fd < 0 || setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one,
-				       sizeof(one))) {
-		free(t);
+				       sizeof(one)))
 		return NULL;
-	}
 	t->fd = fd;
 	t->drained = true;
 	t->epoll = run->rival->event ? epoll_create1(EPOLL_CLOEXEC) : -1;
@@ -135,39 +131,17 @@ static struct tcp *open_tcp(const struct rival_run *run, int fd)
 	return t;
 }
 
-static int serve(const struct rival_run *run)
-{
-	struct tcp *t = open_tcp(run, accept(run->listener, NULL, NULL));
-	int ret = t ? rival_serve(&ops, t, run->size) : 1;
-
-	free(t);
-	return ret;
-}
-
-static int client(const struct rival_run *run, double *ret)
-{
-	const struct sockaddr_in to = {
-		.sin_family = AF_INET, .sin_port = htons(run->port),
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-	};
-	int fd = socket(AF_INET, SOCK_STREAM, 0), status;
-	struct tcp *t;
-
-	if (fd < 0 || connect(fd, (const struct sockaddr *)&to, sizeof(to)))
-		return 1;
-	t = open_tcp(run, fd);
-	status = t ? rival_drive(&ops, t, run, ret) : 1;
-	free(t);
-	return status;
-}
+static const struct rival_ops ops = {
+	.send = tcp_send, .recv = tcp_recv, .open = open_tcp,
+};
 
 const struct rival rival_tcp[] = {
 	{ .name = "TCP, epoll", .flags = "TCP_NODELAY, epoll, 16 KB a write",
 	  .figures = { true, true, true }, .event = true, .listens = true,
-	  .serve = serve, .client = client },
+	  .ops = &ops, .serve = rival_server, .client = rival_client },
 	{ .name = "TCP, busy poll",
 	  .flags = "TCP_NODELAY, recv(MSG_DONTWAIT) in a loop, 16 KB a write",
 	  .figures = { true, true, true }, .listens = true,
-	  .serve = serve, .client = client },
+	  .ops = &ops, .serve = rival_server, .client = rival_client },
 	{ .name = NULL },
 };

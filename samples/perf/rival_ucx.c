@@ -9,7 +9,6 @@
 #include "rival.h"
 
 #ifdef HAVE_UCX
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -55,10 +54,7 @@ struct ucx {
 
 static bool load(void)
 {
-	const struct {
-		const char *name;
-		void *to;
-	} symbols[] = {
+	const struct rival_symbol symbols[] = {
 		{ "ucp_init_version", &ucp.init },
 		{ "ucp_worker_create", &ucp.worker_create },
 		{ "ucp_worker_get_address", &ucp.get_address },
@@ -67,31 +63,10 @@ static bool load(void)
 		{ "ucp_tag_send_nbx", &ucp.send },
 		{ "ucp_tag_recv_nbx", &ucp.recv },
 		{ "ucp_request_free", &ucp.request_free },
+		{ NULL, NULL },
 	};
-	void *lib = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
 
-	if (!lib)
-		return false;
-	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-		void *at = dlsym(lib, symbols[i].name);
-
-		if (!at)
-			return false;
-		memcpy(symbols[i].to, &at, sizeof(at));
-	}
-	return true;
-}
-
-/* Loads the library in a child, because it keeps state of its process. */
-static bool there(const struct rival *r)
-{
-	pid_t child = fork();
-	int status = 1;
-
-	(void)r;
-	if (!child)
-		_exit(load() ? 0 : 1);
-	return child > 0 && !rival_reap(child, &status) && !status;
+	return rival_load("libucp.so.0", symbols);
 }
 
 /* ---- messages --------------------------------------------------------- */
@@ -161,8 +136,6 @@ static enum rival_kind ucx_recv(void *conn, size_t size)
 	return kind;
 }
 
-static const struct rival_ops ops = { .send = ucx_send, .recv = ucx_recv };
-
 /* ---- connections ------------------------------------------------------ */
 
 static int make_worker(struct ucx *u)
@@ -221,7 +194,7 @@ static int fill_ring(struct ucx *u, size_t size)
 }
 
 /* Returns NULL on failure. The end of the process closes all. */
-static struct ucx *open_ucx(const struct rival_run *run, bool server)
+static void *open_ucx(const struct rival_run *run, bool server)
 {
 	struct ucx *u = calloc(1, sizeof(*u));
 	int fd = rival_meet(run, server);
@@ -234,32 +207,22 @@ static struct ucx *open_ucx(const struct rival_run *run, bool server)
 		.memory_type = UCS_MEMORY_TYPE_HOST,
 	};
 	setenv("UCX_TLS", "posix,cma,self", 0);
-	if (fd < 0 || !load() || make_worker(u) || make_ep(u, fd) ||
+	if (fd < 0 || make_worker(u) || make_ep(u, fd) ||
 	    fill_ring(u, run->size))
 		return NULL;
 	return u;
 }
 
-static int serve(const struct rival_run *run)
-{
-	struct ucx *u = open_ucx(run, true);
-
-	return u ? rival_serve(&ops, u, run->size) : 1;
-}
-
-static int client(const struct rival_run *run, double *ret)
-{
-	struct ucx *u = open_ucx(run, false);
-
-	return u ? rival_drive(&ops, u, run, ret) : 1;
-}
+static const struct rival_ops ops = {
+	.send = ucx_send, .recv = ucx_recv, .open = open_ucx,
+};
 
 const struct rival rival_ucx[] = {
 	{ .name = "UCX",
 	  .flags = "ucp_tag_send_nbx, 32 receives posted; "
 		   "UCX_TLS=posix,cma,self",
-	  .figures = { true, true, true }, .listens = true, .there = there,
-	  .serve = serve, .client = client },
+	  .figures = { true, true, true }, .listens = true, .ops = &ops, .load = load,
+	  .there = rival_loads, .serve = rival_server, .client = rival_client },
 	{ .name = NULL },
 };
 #else

@@ -5,7 +5,6 @@
  */
 #include "rival.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -39,10 +38,7 @@ static struct {
 
 static bool load(void)
 {
-	const struct {
-		const char *name;
-		void *to;
-	} symbols[] = {
+	const struct rival_symbol symbols[] = {
 		{ "zmq_ctx_new", &zmq.ctx_new },
 		{ "zmq_socket", &zmq.socket },
 		{ "zmq_setsockopt", &zmq.setsockopt },
@@ -54,25 +50,10 @@ static bool load(void)
 		{ "zmq_msg_data", &zmq.msg_data },
 		{ "zmq_msg_size", &zmq.msg_size },
 		{ "zmq_msg_close", &zmq.msg_close },
+		{ NULL, NULL },
 	};
-	void *lib = dlopen("libzmq.so.5", RTLD_NOW | RTLD_LOCAL);
 
-	if (!lib)
-		return false;
-	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-		void *at = dlsym(lib, symbols[i].name);
-
-		if (!at)
-			return false;
-		memcpy(symbols[i].to, &at, sizeof(at));
-	}
-	return true;
-}
-
-static bool there(const struct rival *r)
-{
-	(void)r;
-	return load();
+	return rival_load("libzmq.so.5", symbols);
 }
 
 static int zmq_put(void *conn, const uint8_t *msg, size_t size, bool more)
@@ -94,8 +75,6 @@ static enum rival_kind zmq_get(void *conn, size_t size)
 	return kind;
 }
 
-static const struct rival_ops ops = { .send = zmq_put, .recv = zmq_get };
-
 /* Returns NULL on failure. The end of the process closes the socket. */
 static void *open_zmq(const struct rival_run *run, bool server)
 {
@@ -105,8 +84,6 @@ static void *open_zmq(const struct rival_run *run, bool server)
 
 	snprintf(address, sizeof(address), "ipc://@rdmamsg-perf-%d-%u",
 		 (int)getppid(), run->number);
-	if (!load())
-		return NULL;
 	ctx = zmq.ctx_new();
 	s = ctx ? zmq.socket(ctx, ZMQ_PAIR) : NULL;
 	if (!s || zmq.setsockopt(s, ZMQ_SNDHWM, &hwm, sizeof(hwm)) ||
@@ -115,23 +92,13 @@ static void *open_zmq(const struct rival_run *run, bool server)
 	return (server ? zmq.bind : zmq.connect)(s, address) ? NULL : s;
 }
 
-static int serve(const struct rival_run *run)
-{
-	void *s = open_zmq(run, true);
-
-	return s ? rival_serve(&ops, s, run->size) : 1;
-}
-
-static int client(const struct rival_run *run, double *ret)
-{
-	void *s = open_zmq(run, false);
-
-	return s ? rival_drive(&ops, s, run, ret) : 1;
-}
+static const struct rival_ops ops = {
+	.send = zmq_put, .recv = zmq_get, .open = open_zmq,
+};
 
 const struct rival rival_zmq[] = {
 	{ .name = "ZeroMQ", .flags = "PAIR, ipc, 1 I/O thread beside the program",
-	  .figures = { true, true, true }, .there = there,
-	  .serve = serve, .client = client },
+	  .figures = { true, true, true }, .ops = &ops, .load = load,
+	  .there = rival_loads, .serve = rival_server, .client = rival_client },
 	{ .name = NULL },
 };
