@@ -6,8 +6,10 @@
 # Follows README.md from a bare clone in a fresh root of Debian, WORKDIR/root, in
 # which there is neither a compiler nor a header: types the first of its two
 # commands twice, as root, then installs what that has built and follows the rest
-# with readme.sh. The second run configures and compiles nothing. MIRROR is the
-# archive, by default the one that this system uses.
+# with readme.sh. The second run configures and compiles nothing. Before, a user
+# without sudo types it, and is told what to ask for; afterwards, all of it is done
+# as that user, too. MIRROR is the archive, by default the one that this system
+# uses.
 
 set -eu
 
@@ -45,8 +47,26 @@ passed()
 in_root()
 {
 	unshare --mount --pid --fork --kill-child --mount-proc="$root/proc" \
-		chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin \
-		HOME=/root LC_ALL=C.UTF-8 "$@" >>"$log" 2>&1
+		chroot ${user:+"--userspec=$user"} "$root" \
+		env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 "$@" >>"$log" 2>&1
+}
+user=		# empty: root
+
+# as_user COMMAND: in a clone of that user
+as_user()
+{
+	user=1000:1000 status=0
+	in_root sh -c "cd /user/rdmamsg && $1" || status=$?
+	user=
+	return $status
+}
+
+# has_not PATTERN FILE: set -e ignores what begins with '!'
+has_not()
+{
+	if grep "$1" "$2"
+	then return 1
+	fi
 }
 
 began=$(date +%s)
@@ -59,20 +79,37 @@ rm -rf "$root/rdmamsg"
 # as in a clone: what is committed, and no configure
 mkdir "$root/rdmamsg"
 git -C "$top" archive HEAD | tar -x -C "$root/rdmamsg"
+mkdir "$root/user"
+cp -R "$root/rdmamsg" "$root/user"
+chown -R 1000:1000 "$root/user"
 passed
 
 # what README.md says is typed
-name=quickstart began=$(date +%s)
 command=$(sed -n 's/^    \(sh samples\/quickstart\) .*/\1/p' "$top/README.md")
 [ -n "$command" ]
+
+name=user-asks began=$(date +%s)
+(cd "$root" && find user tmp home) >"$root.before"
+as_user "$command" && exit 1
+asked='ask an administrator for: .*apt-get install --no-install-recommends'
+grep "^setup-packages: .* $asked gcc libc6-dev make .* librdmacm-dev " "$log"
+(cd "$root" && find user tmp home) | diff "$root.before" -
+passed
+
+name=quickstart began=$(date +%s)
 in_root sh -c "cd /rdmamsg && $command"
 passed
 
 name=quickstart-again began=$(date +%s)
 : >"$log"
 in_root sh -c "cd /rdmamsg && $command"
-! grep '^configuring' "$log"
-! grep '^  CC ' "$root/rdmamsg/build/quickstart.log"
+has_not '^configuring' "$log"
+has_not '^  CC ' "$root/rdmamsg/build/quickstart.log"
+passed
+
+# twice, and interrupted at each step
+name=user began=$(date +%s)
+as_user "$command && sh tests/quickstart.sh build"
 passed
 
 name=program began=$(date +%s)
