@@ -48,7 +48,8 @@ in_root()
 {
 	unshare --mount --pid --fork --kill-child --mount-proc="$root/proc" \
 		chroot ${user:+"--userspec=$user"} "$root" \
-		env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 "$@" >>"$log" 2>&1
+		env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
+		LC_ALL=C.UTF-8 "$@" >>"$log" 2>&1
 }
 user=		# empty: root
 
