@@ -153,6 +153,13 @@ static void remote__wrong_key_REM_ACCESS_ERR(void)
 		       end[1].mr->rkey ^ 0xff00);
 }
 
+/* UCX 1.22 asks a peer without a key to flush so (ib_md.h: 0xff is no key). */
+static void remote__read_without_a_key_REM_ACCESS_ERR(void)
+{
+	pair();
+	remote_refused(IBV_WR_RDMA_READ, 0, 0xff);
+}
+
 static void remote__deregistered_REM_ACCESS_ERR(void)
 {
 	struct ibv_mr *mr;
@@ -423,6 +430,7 @@ const struct device_case mr_cases[] = {
 	CASE(local__second_of_a_list_LOC_PROT_ERR),
 	CASE(local__gather_from_what_is_only_read_DONE),
 	CASE(remote__wrong_key_REM_ACCESS_ERR),
+	CASE(remote__read_without_a_key_REM_ACCESS_ERR),
 	CASE(remote__deregistered_REM_ACCESS_ERR),
 	CASE(remote__one_byte_beyond_REM_ACCESS_ERR),
 	CASE(remote__one_byte_before_REM_ACCESS_ERR),
