@@ -43,7 +43,7 @@ struct step {
 };
 
 static struct rdmamsg *ctx;
-static struct verbs_api table;		/* the soft HCA's calls, four replaced */
+static struct verbs_api table;	/* the soft HCA's calls, four replaced */
 static struct step steps[16];
 static unsigned int step_count;
 static struct ibv_qp_init_attr_ex made;	/* of the last create_qp_ex() */
@@ -371,7 +371,7 @@ static void srq__of_another_domain_EPERM(void **state)
 
 /* ---- requests that wait ------------------------------------------------ */
 
-/* A request on another queue pair waits for a receive, by its queue's number. */
+/* A request elsewhere waits for a receive, by the number of its queue. */
 static void cross__number_of_a_queue_A_REQUEST_WAITS_FOR_IT(void **state)
 {
 	const struct rdmamsg_qp_options o = {
