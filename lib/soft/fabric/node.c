@@ -25,7 +25,8 @@
 #include "soft/fabric/names.h"
 #include "soft/fabric/shared.h"
 
-#define LOCK_TRIES	2000		/* of 1 ms each */
+/* of 1 ms each: a slow machine stops for seconds the process that has the lock */
+#define LOCK_TRIES	30000
 #define ANSWER_MS	300
 #define SOON_MS		20		/* before it asks the next node, too */
 #define AT_ONCE		32

@@ -280,6 +280,15 @@ static void soft__wrong_value_NAMES_THE_VALUES(void **state)
 	}
 }
 
+/* Another process holds the fabric's lock: tests/unit/soft/limits.c. */
+static void soft__lock_not_released_NAMES_WHO_JOINS(void **state)
+{
+	assert_int_equal(rdmamsg__fail_soft(-EBUSY), -EBUSY);
+	assert_non_null(strstr(rdmamsg_error(), "a process that joins the "
+			       "fabric does not go on"));
+	assert_non_null(strstr(rdmamsg_error(), "RDMAMSG_SOFT_FABRIC"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -296,6 +305,7 @@ int main(void)
 		cmocka_unit_test(send__while_connecting_ENOTCONN),
 		cmocka_unit_test(run__interrupted_LEAVES_THE_TEXT),
 		cmocka_unit_test(soft__wrong_value_NAMES_THE_VALUES),
+		cmocka_unit_test(soft__lock_not_released_NAMES_WHO_JOINS),
 	};
 
 	unsetenv("RDMAMSG_DEVICE");

@@ -31,6 +31,8 @@
 #define NOBODY	65534
 #define CHILD_SECONDS	300	/* a child that hangs ends then */
 #define STOPPED	16
+#define LOCK_LEAST_MS	20000	/* that a process waits for the lock */
+#define LOCK_MOST_MS	60000
 #define QUEUES	((1 << 14) - 2)
 #define KEYS	(1 << 20)
 
@@ -72,6 +74,58 @@ static int take_name(uid_t uid, const char *name)
 		return -1;
 	}
 	return fd;
+}
+
+/* ---- a process that joins ---------------------------------------------- */
+
+static int holder = -1;			/* of the lock, while a test holds it */
+static uint64_t slept_ms, release_ms;
+
+int __real_nanosleep(const struct timespec *time, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+
+/* While the lock is held, the time that is slept passes at once. */
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+	if (holder < 0)
+		return __real_nanosleep(time, left);
+	slept_ms += (uint64_t)time->tv_sec * 1000 +
+		    (uint64_t)time->tv_nsec / 1000000;
+	if (release_ms && slept_ms >= release_ms) {
+		close(holder);
+		holder = -1;
+	}
+	return 0;
+}
+
+static void hold_lock(uint64_t for_ms)
+{
+	slept_ms = 0;
+	release_ms = for_ms;
+	holder = take_name(getuid(), "lock");
+	assert_true(holder >= 0);
+}
+
+/* A slow machine stops the process that joins for seconds. */
+static void lock__held_for_seconds_IS_AWAITED(void **state)
+{
+	hold_lock(LOCK_LEAST_MS);
+	assert_int_equal(open_and_close(), 0);
+	assert_int_equal(holder, -1);
+	assert_int_equal(slept_ms, LOCK_LEAST_MS);
+}
+
+static void lock__never_released_EBUSY(void **state)
+{
+	int ret;
+
+	hold_lock(0);
+	ret = open_and_close();
+	close(holder);
+	holder = -1;
+	assert_int_equal(ret, EBUSY);
+	assert_true(slept_ms > LOCK_LEAST_MS && slept_ms <= LOCK_MOST_MS);
+	assert_int_equal(open_and_close(), 0);
 }
 
 /* ---- another user ----------------------------------------------------- */
@@ -617,6 +671,8 @@ static void lacks__windows_and_resizing_EOPNOTSUPP(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lock__held_for_seconds_IS_AWAITED),
+		cmocka_unit_test(lock__never_released_EBUSY),
 		cmocka_unit_test(user__another_holds_the_fabric_EPERM),
 		cmocka_unit_test(user__another_holds_numbers_OTHERS_ARE_TAKEN),
 		cmocka_unit_test(user__another_holds_all_numbers_EPERM),
