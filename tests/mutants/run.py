@@ -44,7 +44,7 @@ DEFAULT = """
 
 BOUND_FACTOR = 4	# of the time that a suite takes without a mistake
 BOUND_LEAST = 30	# s
-BUILD_BOUND = 900	# s
+QUIET_BOUND = 1800	# s in which a build writes nothing
 
 
 def say(text):
@@ -232,24 +232,52 @@ class Suites:
 
 
 def make(build, targets, out):
-    return bounded(["make", "-C", build, "-j2"] + targets, os.environ, out,
-                   BUILD_BOUND)
+    return building(["make", "-C", build, "-j2"] + targets, out)
+
+
+def building(command, out):
+    """
+    The exit status. A build on a busy machine may take hours, but writes a line
+    for each file; 124 after QUIET_BOUND without one.
+    """
+    p = started(command, os.environ, out)
+    size, since = os.fstat(out.fileno()).st_size, time.monotonic()
+    try:
+        while time.monotonic() - since < QUIET_BOUND:
+            try:
+                return p.wait(5)
+            except subprocess.TimeoutExpired:
+                now = os.fstat(out.fileno()).st_size
+                if now != size:
+                    size, since = now, time.monotonic()
+        return 124
+    finally:
+        end(p)
 
 
 def bounded(command, env, out, seconds):
     """The exit status; 124 after so many seconds, with all that it started."""
-    p = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL,
-                         stdout=out, stderr=out, start_new_session=True)
+    p = started(command, env, out)
     try:
         return p.wait(seconds)
     except subprocess.TimeoutExpired:
         return 124
     finally:
-        try:
-            os.killpg(p.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        p.wait()
+        end(p)
+
+
+def started(command, env, out):
+    return subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL,
+                            stdout=out, stderr=out, start_new_session=True)
+
+
+def end(process):
+    """With all that it started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
 
 
 # ---- the run -----------------------------------------------------------
@@ -282,13 +310,11 @@ def prepare(tree, build, log, times):
         os.unlink(times)
     with open(log, "wb") as out:
         if not os.path.exists(os.path.join(tree, "configure")):
-            if bounded(["sh", "-c", f"cd {tree} && ./autogen.sh"], os.environ,
-                       out, BUILD_BOUND):
+            if building(["sh", "-c", f"cd {tree} && ./autogen.sh"], out):
                 raise SystemExit(f"autogen.sh has failed: {log}")
         os.makedirs(build, exist_ok=True)
         if not os.path.exists(os.path.join(build, "Makefile")):
-            if bounded(["sh", "-c", f"cd {build} && {tree}/configure"],
-                       os.environ, out, BUILD_BOUND):
+            if building(["sh", "-c", f"cd {build} && {tree}/configure"], out):
                 raise SystemExit(f"configure has failed: {log}")
         if make(build, ["all"], out) or make(build, ["check", "TESTS="], out):
             raise SystemExit(f"the build has failed: {log}")
