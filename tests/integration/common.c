@@ -175,6 +175,11 @@ void test_pass(uint32_t ms)
 		test_pump((int)(end - now));
 }
 
+uint32_t test_dead_after_ms(void)
+{
+	return test_on_soft() ? 20000 : 2000;
+}
+
 void test_drive(struct rdmamsg *ctx)
 {
 	while (rdmamsg_process(ctx) > 0)

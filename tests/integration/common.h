@@ -78,6 +78,13 @@ void test_drive(struct rdmamsg *ctx);
 /* As WAIT_FOR(), for what a time-out brings. */
 #define WAIT_PASSING(condition)	UNTIL_BY(test_pass(50), condition)
 
+/*
+ * Returns a dead_after_ms for tests that wait for it by WAIT_PASSING(): more than
+ * a slow machine stops a process. A device of the kernel needs no process to
+ * acknowledge, and its time is real, so there it is short.
+ */
+uint32_t test_dead_after_ms(void);
+
 /* Notes the time and the condition of a wait. A slow test prints its longest. */
 void test_waited(uint64_t ms, const char *condition);
 

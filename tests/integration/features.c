@@ -41,7 +41,7 @@ static void rma_start_with(uint32_t to_client, uint32_t to_server)
 	rma_open(NULL);
 	p.c.opts.device = p.s.opts.device = test_device();
 	/* without the CM only missing acknowledgements reveal an abort */
-	p.c.opts.dead_after_ms = p.s.opts.dead_after_ms = 2000;
+	p.c.opts.dead_after_ms = p.s.opts.dead_after_ms = test_dead_after_ms();
 	assert_int_equal(rdmamsg_oob_offer(p.c.ctx, &p.c.opts, &p.c.ep), 0);
 	len = rdmamsg_oob_record(p.c.ep, record, sizeof(record));
 	assert_true(len > 0);
@@ -212,7 +212,7 @@ static void invalidate__not_agreed_PROTOCOL(void **state)
 	WAIT_FOR(p.c.received == 1);
 	assert_int_equal(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key, NULL),
 			 0);
-	WAIT_FOR(p.c.closed && p.s.closed);
+	WAIT_PASSING(p.c.closed && p.s.closed);
 	assert_int_equal(p.s.received, 0);
 	assert_int_equal(p.s.why.cause, RDMAMSG_CAUSE_PROTOCOL);
 	rma_fini();
@@ -223,7 +223,7 @@ static void written__not_agreed_PROTOCOL(void **state)
 	rma_start_with(~0u, 0);
 	assert_int_equal(rdmamsg_write_imm(p.c.ep, NULL, 0, &key, 0, 1, 0,
 					   NULL), 0);
-	WAIT_FOR(p.c.closed && p.s.closed);
+	WAIT_PASSING(p.c.closed && p.s.closed);
 	assert_int_equal(value_count, 0);
 	assert_int_equal(p.s.why.cause, RDMAMSG_CAUSE_PROTOCOL);
 	rma_fini();

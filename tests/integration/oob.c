@@ -380,7 +380,7 @@ static void peer__killed_IS_NOTICED(void **state)
 	char line[64];
 
 	oob_init(&p);
-	p.s.opts.dead_after_ms = 2000;
+	p.s.opts.dead_after_ms = test_dead_after_ms();
 	oob_listen(&p, test_addr());
 	child_start(&child, "connect", p.port);
 	child_line(&child, line, sizeof(line));
@@ -388,7 +388,7 @@ static void peer__killed_IS_NOTICED(void **state)
 	WAIT_FOR(p.s.connected);
 	kill(child.pid, SIGKILL);
 	child_wait(&child);
-	WAIT_FOR(p.s.closed);
+	WAIT_PASSING(p.s.closed);
 	assert_int_equal(p.s.why.cause, RDMAMSG_CAUSE_TRANSPORT);
 	assert_int_equal(p.s.why.who, RDMAMSG_WHO_NETWORK);
 	pair_fini(&p);
@@ -399,11 +399,11 @@ static void peer__aborts_IS_NOTICED(void **state)
 	struct pair p;
 
 	oob_init(&p);
-	p.s.opts.dead_after_ms = 2000;
+	p.s.opts.dead_after_ms = test_dead_after_ms();
 	oob_listen(&p, test_addr());
 	oob_connect(&p, test_addr());
 	rdmamsg_ep_abort(p.c.ep);
-	WAIT_FOR(p.c.closed && p.s.closed);
+	WAIT_PASSING(p.c.closed && p.s.closed);
 	assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_ABORTED);
 	assert_int_equal(p.s.why.error, -ETIMEDOUT);
 	pair_fini(&p);
