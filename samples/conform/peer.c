@@ -99,7 +99,8 @@ static struct rdma_cm_id *resolve(struct link *l)
 	return id;
 }
 
-static void ask(struct link *l, uint32_t version, bool probe)
+/* Returns 0, or the errno of a connect that fails at once, as of iWARP. */
+static int ask(struct link *l, uint32_t version, bool probe)
 {
 	const struct peer_hello h = { .magic = htonl(PEER_MAGIC),
 				      .version = htonl(version),
@@ -115,14 +116,14 @@ static void ask(struct link *l, uint32_t version, bool probe)
 		fail(__FILE__, __LINE__, "the way to the server is over %s",
 		     ibv_get_device_name(id->verbs->device));
 	check_is(peer_end_open(&l->end, id), 0);
-	check(!rdma_connect(l->end.id, &p));
+	return rdma_connect(l->end.id, &p) ? errno : 0;
 }
 
 static void connect_link(struct link *l)
 {
 	struct peer_memory m = { 0 };
 
-	ask(l, PEER_VERSION, false);
+	check_is(ask(l, PEER_VERSION, false), 0);
 	await_event(l, RDMA_CM_EVENT_ESTABLISHED, &m, sizeof(m));
 	l->addr = be64toh(m.addr);
 	l->rkey = ntohl(m.rkey);
@@ -140,8 +141,12 @@ static void probe(void)
 	struct peer_memory m = { 0 };
 	enum rdma_cm_event_type is;
 	struct link l;
+	int error;
 
-	ask(&l, PEER_VERSION, true);
+	error = ask(&l, PEER_VERSION, true);
+	if (error)
+		fail_plainly("no 'rdmamsg-conform server' answers at port %u: "
+			     "%s", ntohs(server.sin_port), strerror(error));
 	is = next_event(&l, RDMA_CM_EVENT_ESTABLISHED, &m, sizeof(m));
 	if (is != RDMA_CM_EVENT_ESTABLISHED)
 		fail_plainly("no 'rdmamsg-conform server' answers at port %u: "
@@ -365,7 +370,7 @@ static void peer__other_version_REJECTED(void)
 	struct peer_hello h = { 0 };
 	struct link l;
 
-	ask(&l, PEER_VERSION + 1, false);
+	check_is(ask(&l, PEER_VERSION + 1, false), 0);
 	await_event(&l, RDMA_CM_EVENT_REJECTED, &h, sizeof(h));
 	check_is(ntohl(h.magic), PEER_MAGIC);
 	check_is(ntohl(h.version), PEER_VERSION);
