@@ -1113,7 +1113,7 @@ failover_client()
 	RDMAMSG_LOG=info "$perf" "$test" "$addr" -p "$port" --event \
 		--failover="$addr" "$@" >"$work/$test" 2>&1 &
 	client=$!
-	await tells 'rdmamsg: info: context 0: .* -> .*: connected on soft0'
+	await tells '[^ ]* rdmamsg: info: context 0: .* -> .*: connected on soft0'
 }
 
 # tells PATTERN: the client has said so, or it has ended.
