@@ -196,7 +196,7 @@ static void reader_send(struct watch *w)
 		reader_end(r);
 }
 
-/* What a reader asks for. */
+/* The word of a reader, which comes at once if at all. */
 enum request { ASKS_NOTHING, ASKS_BY_HTTP, ASKS_FOR_DUMP };
 
 static enum request request_of(const char *word)
@@ -282,7 +282,7 @@ static void reader_answer(struct reader *r, enum request what)
 	reader_send(&r->watch);
 }
 
-/* Asks at once if at all. */
+/* The word has come, or the end of what the reader sends. */
 static void reader_asks(struct watch *w)
 {
 	struct reader *r = list_entry(w, struct reader, watch);
