@@ -12,15 +12,25 @@
 
 static struct pair p;
 
+/* The argument is a link layer and a port. NULL: there is no context. */
+static struct rdmamsg *open_linked(char *arg, char **port)
+{
+	struct rdmamsg *ctx;
+
+	*port = strchr(arg, ' ');
+	*(*port)++ = 0;
+	return setenv("RDMAMSG_SOFT_LINK", arg, 1) || rdmamsg_open(&ctx, NULL) ?
+	       NULL : ctx;
+}
+
 static int linked(int argc, char **argv)
 {
-	char *port = strchr(argv[0], ' ');
-	struct rdmamsg *ctx;
+	char *port;
+	struct rdmamsg *ctx = open_linked(argv[0], &port);
 	struct rdmamsg_ep *ep;
 	int ret;
 
-	*port++ = 0;
-	if (setenv("RDMAMSG_SOFT_LINK", argv[0], 1) || rdmamsg_open(&ctx, NULL))
+	if (!ctx)
 		return 3;
 	ret = rdmamsg_connect_wait(ctx, test_addr(), port, NULL, WAIT_MS, &ep);
 	say("%d %s\n", ret, ret ? rdmamsg_error() : "connected");
@@ -35,13 +45,12 @@ static int linked(int argc, char **argv)
 /* Connects by records that are exchanged out of band. */
 static int linked_oob(int argc, char **argv)
 {
-	char *port = strchr(argv[0], ' ');
-	struct rdmamsg *ctx;
+	char *port;
+	struct rdmamsg *ctx = open_linked(argv[0], &port);
 	struct rdmamsg_ep *ep;
 	int ret;
 
-	*port++ = 0;
-	if (setenv("RDMAMSG_SOFT_LINK", argv[0], 1) || rdmamsg_open(&ctx, NULL))
+	if (!ctx)
 		return 3;
 	ret = rdmamsg_oob_connect(ctx, test_addr(), port, NULL, &ep);
 	if (ret)
