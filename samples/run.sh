@@ -2934,7 +2934,7 @@ if [ "$(nproc)" -gt 1 ]
 then
 	long perf-compare perf_compare
 	long perf-compare-drivers perf_compare_drivers
-	run perf-compare-tools perf_compare_tools
+	long perf-compare-tools perf_compare_tools
 else
 	echo "skip perf-compare # there is one processor"
 fi
