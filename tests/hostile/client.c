@@ -95,6 +95,7 @@ static void misbehave(const struct misdeed *m)
 	if (!wanted(m->name) || m->passive_only ||
 	    !misdeed_possible(m->name, m->not_on_iwarp))
 		return;
+	be_patient(misdeed_causes(m), m->timed);
 	did = connect_saying(m->how, m->says ? m->says : "") &&
 	      (m->before_setup || raw_setup(&raw)) &&
 	      m->fn(&raw);

@@ -36,6 +36,16 @@ uint32_t misdeed_causes(const struct misdeed *m)
 	       (m->many && getenv("TEST_SRQ") ? CAUSE(PROTOCOL) : 0);
 }
 
+/* A time-out may bring these. The test waits for it, so it is short. */
+#define OF_TIME	(CAUSE(TIMEOUT) | CAUSE(TRANSPORT) | CAUSE(ABORTED) | \
+		 CAUSE(UNREACHABLE) | CAUSE(RESOURCES))
+
+void be_patient(uint32_t causes, bool timed)
+{
+	victims->timeout_ms = timed || causes & OF_TIME ? TIMEOUT_MS :
+							  PATIENT_MS;
+}
+
 bool misdeed_possible(const char *name, const char *not_on_iwarp)
 {
 	if (!not_on_iwarp || !raw_on_iwarp)
@@ -48,6 +58,7 @@ void judge(const char *name, bool did, uint32_t before, uint32_t causes)
 {
 	const struct ending *e;
 
+	victims->timeout_ms = TIMEOUT_MS;
 	if (!victims_ended(before + 1)) {
 		verdict(name, false, "%u connections ended, not one; %s",
 			victims->ended - before, victims->harm);

@@ -23,6 +23,7 @@ struct misdeed {
 	const char *says;		/* application data of its hello */
 	/* the misdeed ignores credits, which a shared queue may not survive */
 	bool many;
+	bool timed;	/* what ends it is a time-out of the victim */
 	struct raw_options how;
 	/* tells the victim to send (client only) or to close */
 	enum wish wish, then;
@@ -59,6 +60,11 @@ extern int failures;
 extern const char *only_case;
 bool wanted(const char *name);
 
+/*
+ * Gives the next connection the time-outs of a case that ends for one of these
+ * causes: long ones, unless it is for a time-out. judge() takes them back.
+ */
+void be_patient(uint32_t causes, bool timed);
 /* Prints the verdict on the end of the last connection. */
 void judge(const char *name, bool did, uint32_t before, uint32_t causes);
 

@@ -448,6 +448,7 @@ const struct misdeed memory_misdeeds[] = {
 	  .not_on_iwarp = "iWARP has no atomics" },
 	{ "never-done", never_done, CAUSE(TIMEOUT), READS, .wish = WISH_SEND,
 	  .then = WISH_CLOSE },
-	{ "never-fetched", never_fetched, PROTO, READS, .wish = WISH_SEND },
+	{ "never-fetched", never_fetched, PROTO, READS, .wish = WISH_SEND,
+	  .timed = true },
 	{ NULL },
 };

@@ -43,6 +43,7 @@ static void answers(const char *name, const void *data, uint8_t len,
 
 	if (!wanted(name))
 		return;
+	be_patient(causes, false);
 	did = wait_request();
 	if (did)
 		answer(data, len);
@@ -182,6 +183,7 @@ static void misbehave(const struct misdeed *m)
 	if (!wanted(m->name) || m->active_only ||
 	    !misdeed_possible(m->name, m->not_on_iwarp))
 		return;
+	be_patient(misdeed_causes(m), m->timed);
 	did = set_up(m) && m->fn(&raw);
 	if (m->then)
 		victims_wish(&victims->wish_client, m->then);

@@ -182,12 +182,14 @@ static const struct rdmamsg_handlers raw_handlers = {
 
 static struct rdmamsg_ep_options raw_options(void)
 {
+	const uint32_t ms = victims->timeout_ms;
+
 	return (struct rdmamsg_ep_options){
 		.size = sizeof(struct rdmamsg_ep_options),
 		.handlers = &raw_handlers,
-		.timeout_ms = TIMEOUT_MS, .close_timeout_ms = TIMEOUT_MS,
-		.dead_after_ms = 2 * TIMEOUT_MS,
-		.fetch_timeout_ms = 3 * TIMEOUT_MS, .max_msg_size = MAX_MSG,
+		.timeout_ms = ms, .close_timeout_ms = ms,
+		.dead_after_ms = 2 * ms,
+		.fetch_timeout_ms = 3 * ms, .max_msg_size = MAX_MSG,
 		/* one poll of the completion queue returns all receives */
 		.recv_depth = 8, .send_queue = 64, .srq = srq,
 	};
@@ -404,6 +406,7 @@ void victims_start(const char *where)
 		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (victims == MAP_FAILED)
 		exit(1);
+	victims->timeout_ms = TIMEOUT_MS;
 	server_pid = start(server);
 	client_pid = start(client);
 }

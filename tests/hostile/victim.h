@@ -21,7 +21,8 @@
 #define BUSY_TAG	3001	/* its handler waits for 'release' */
 #define REASONS		256
 #define MAX_MSG		(4u << 20)
-#define TIMEOUT_MS	2000	/* of the victims, for every step */
+#define TIMEOUT_MS	2000	/* of a victim, for each step that never comes */
+#define PATIENT_MS	20000	/* for a step that a slow machine delays */
 
 struct ending {
 	int who, cause, error;
@@ -33,6 +34,7 @@ enum wish { WISH_NONE, WISH_STATS, WISH_CONNECT, WISH_SEND, WISH_CLOSE };
 
 struct shared {
 	_Atomic uint32_t port;		/* of the server */
+	_Atomic uint32_t timeout_ms;	/* of the next connection to the raw peer */
 	_Atomic uint32_t rounds;	/* rounds of the innocent client */
 	_Atomic bool harmed; /* the innocent client noticed a fault */
 	char harm[256];
