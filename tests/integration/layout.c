@@ -135,6 +135,29 @@ static uint8_t *place(uint8_t *mem, const struct model_layout *l, uint32_t i)
 	return &mem[l->at[i].region * AREA + l->at[i].offset];
 }
 
+static char difference[128];
+
+/* Describes the first and the last byte that differ, if there is one. */
+static bool differs(const char *name, const uint8_t *mem, const uint8_t *want)
+{
+	uint32_t first = 0, last = AREAS - 1, count = 0;
+
+	if (!memcmp(mem, want, AREAS))
+		return false;
+	for (uint32_t i = 0; i < AREAS; i++)
+		count += mem[i] != want[i];
+	/* bytes that arrive meanwhile may leave no difference */
+	while (first < last && mem[first] == want[first])
+		first++;
+	while (last > first && mem[last] == want[last])
+		last--;
+	snprintf(difference, sizeof(difference),
+		 "%s differs in %u bytes from %u (0x%02x, not 0x%02x) to %u "
+		 "(0x%02x, not 0x%02x)", name, count, first, mem[first],
+		 want[first], last, mem[last], want[last]);
+	return true;
+}
+
 /* One operation between parts of the two last layouts. */
 static void random_run(enum way way, struct model *here, struct model *there,
 		       const struct rdmamsg_key *to, uint32_t number)
@@ -160,9 +183,10 @@ static void random_run(enum way way, struct model *here, struct model *there,
 	/* on iWARP a write completes before it has arrived */
 	if (test_iwarp())
 		WAIT_FOR(!memcmp(far, want_far, AREAS));
-	if (memcmp(far, want_far, AREAS) || memcmp(near, want_near, AREAS))
-		fail_msg("layout %u: %s %u bytes from %u to %u", number,
-			 way == WRITES ? "wrote" : "read", len, from, at);
+	if (differs("far", far, want_far) || differs("near", near, want_near))
+		fail_msg("layout %u: %s %u bytes from %u to %u: %s", number,
+			 way == WRITES ? "wrote" : "read", len, from, at,
+			 difference);
 }
 
 static void random_copy(struct model *here, uint32_t number)
