@@ -238,6 +238,10 @@ void rdmamsg__ep_ready(struct rdmamsg_ep *ep)
 	/* reads need a proof, or count, and are awaited */
 	if (unlikely(ep->lane.doubts_reads || ep->lane.came))
 		ep->onesided.ways &= (1u << RMA_READ) - 1;
+	/* a write that is too long for inline data may cross a page boundary */
+	if (unlikely(ep->lane.came) &&
+	    rdmamsg__may_tear(&ep->lane, ep->send.inline_max + 1))
+		ep->onesided.ways &= ~(1u << RMA_WRITE);
 	ep->recv.end = open && !ep->carries && ep->send.compact &&
 		       ep->on.on_message && !ep->send.crc &&
 		       !rdmamsg__rx_holds(ep) && !ep->pieces.left ?

@@ -88,6 +88,23 @@ static uint32_t fill_far(const struct rdmamsg_ep *ep, const struct rma *r,
 	return (uint32_t)min(room, (uint64_t)ep->lane.chunk);
 }
 
+/* Makes two gather entries of one that crosses a page boundary. */
+static void split(const struct rdmamsg_ep *ep, struct tx_entry *e)
+{
+	struct ibv_sge *s = e->sges;
+	const uint32_t first = TORN_PAGE - (uint32_t)(s->addr % TORN_PAGE);
+
+	if (e->wr.num_sge != 1 || s->length <= first ||
+	    rdmamsg__rma_entries(ep) < 2)
+		return;
+	s[1] = (struct ibv_sge){
+		.addr = s->addr + first, .length = s->length - first,
+		.lkey = s->lkey,
+	};
+	s->length = first;
+	e->wr.num_sge = 2;
+}
+
 /*
  * Like gather(), in a way that neither device sends wrong bytes (struct quirks,
  * torn_max).
@@ -102,9 +119,7 @@ static uint32_t gather_untorn(const struct rdmamsg_ep *ep, struct rma *r,
 	if (likely(!ep->lane.came) || !rdmamsg__may_tear(&ep->lane, len))
 		return len;
 	if (r->kind == RMA_WRITE) {
-		if (e->wr.num_sge == 1 && !r->no_cpu &&
-		    len <= ep->lane.cap.max_inline_data)
-			e->wr.send_flags |= IBV_SEND_INLINE;
+		split(ep, e);
 		return len;
 	}
 	untorn = rdmamsg__read_untorn(&ep->lane, e->wr.wr.rdma.remote_addr,

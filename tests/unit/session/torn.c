@@ -70,12 +70,13 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	rdmamsg_msg_free(msg);
 }
 
-static int set_up(void **state)
+static int set_up_with(uint32_t inline_max)
 {
 	static const struct rdmamsg_handlers handlers =
 		END_HANDLERS(on_message);
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,
+		.inline_max = inline_max,
 	};
 	struct rdmamsg_key theirs;
 
@@ -100,6 +101,16 @@ static int set_up(void **state)
 	assert_int_equal(rdmamsg_region_get_key(far_region, server.ep,
 						&theirs), 0);
 	return rdmamsg_key_import(&theirs, sizeof(theirs), &key);
+}
+
+static int set_up(void **state)
+{
+	return set_up_with(0);
+}
+
+static int set_up_few(void **state)
+{
+	return set_up_with(1);
 }
 
 static int tear_down(void **state)
@@ -224,6 +235,74 @@ static void message__with_a_short_rest_ARRIVES(void **state)
 	assert_true(reads >= 19 + 18);
 }
 
+/* Writes an entry, whose bytes are those at 'from'. */
+static void write_entry(const struct rdmamsg_sge *s, uint8_t *from)
+{
+	const unsigned int before = client.sent;
+
+	for (uint32_t i = 0; i < s->len; i++)
+		from[i] = (uint8_t)(s->len + i * 3);
+	assert_int_equal(rdmamsg_write(client.ep, s, 1, &key, 0, 0, &client),
+			 0);
+	WAIT_FOR(client.sent == before + 1);
+	assert_int_equal(client.status, 0);
+	/* a read behind the write tells that it has arrived */
+	read_at(&key, 0, 1, 0);
+	assert_memory_equal(far, from, s->len);
+}
+
+/* The library asks the device for less inline data than such a write has. */
+static void write__with_a_small_inline_max_ARRIVES(void **state)
+{
+	for (uint32_t len = 2; len <= SHORT; len++) {
+		uint8_t *from = near + 2 * PAGE - len / 2;
+		const struct rdmamsg_sge s = { from, len, near_region };
+
+		write_entry(&s, from);
+	}
+	assert_int_equal(torn, 0);
+	assert_int_equal(writes, SHORT - 1);
+}
+
+static void message__with_a_small_inline_max_ARRIVES(void **state)
+{
+	for (uint32_t i = 0; i < 8 * SHORT; i++) {
+		server.mem = near + i;
+		received = 0;
+		assert_int_equal(rdmamsg_send(client.ep, near + i,
+					      1 + i % SHORT, 0, &client), 0);
+		WAIT_FOR(received == 1 + i % SHORT);
+	}
+	assert_int_equal(wrong, 0);
+	assert_int_equal(torn, 0);
+}
+
+static void write__out_of_a_layout_ARRIVES(void **state)
+{
+	const struct rdmamsg_layout_part part = {
+		.region = near_region, .offset = PAGE, .len = 2 * PAGE,
+	};
+	const struct rdmamsg_layout_options o = {
+		.size = sizeof(o), .access = RDMAMSG_ACCESS_LOCAL_WRITE,
+	};
+	struct rdmamsg_layout *l;
+
+	assert_int_equal(rdmamsg_layout_create(client.ctx, &o, &l), 0);
+	assert_int_equal(rdmamsg_layout_define(l, &part, 1, 1), 0);
+	assert_int_equal(rdmamsg_layout_register(l, client.ep), 0);
+	for (uint32_t len = 2; len <= SHORT; len++) {
+		const size_t at = PAGE - len / 2;
+		const struct rdmamsg_sge s = {
+			(void *)at, len, rdmamsg_layout_region(l),
+		};
+
+		write_entry(&s, near + PAGE + at);
+	}
+	assert_int_equal(torn, 0);
+	assert_int_equal(writes, SHORT - 1);
+	assert_int_equal(rdmamsg_layout_destroy(l), 0);
+}
+
 int main(void)
 {
 #define CASE(f)	cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -232,6 +311,13 @@ int main(void)
 		CASE(read__with_a_short_rest_TWO_READS),
 		CASE(layout__of_short_blocks_IS_READ_AND_WRITTEN),
 		CASE(message__with_a_short_rest_ARRIVES),
+		CASE(write__out_of_a_layout_ARRIVES),
+		cmocka_unit_test_setup_teardown(
+			write__with_a_small_inline_max_ARRIVES, set_up_few,
+			tear_down),
+		cmocka_unit_test_setup_teardown(
+			message__with_a_small_inline_max_ARRIVES, set_up_few,
+			tear_down),
 	};
 
 	join_own_fabric("torn");
