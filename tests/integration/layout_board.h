@@ -45,6 +45,7 @@ struct board {
 };
 
 static struct board mine, theirs;
+static bool iwarp;
 static uint8_t key_bytes[KEY_ROOM];
 
 static inline void board_init(struct board *b, struct end *e, uint8_t *mem)
@@ -160,6 +161,7 @@ static inline struct rdmamsg_key give(struct rdmamsg_layout *layout)
 
 static inline void boards_open(void)
 {
+	iwarp = test_iwarp();	/* opens the device */
 	rma_pair();
 	board_init(&mine, &p.c, near);
 	board_init(&theirs, &p.s, far);
@@ -218,13 +220,26 @@ static inline void post_all(enum way way, const struct rdmamsg_sge *s,
 	UNTIL_POSTED(post(way, s, count, to, offset, c));
 }
 
-static inline void run(enum way way, const struct rdmamsg_sge *s, int count,
-		       const struct rdmamsg_key *to, uint64_t offset)
+static inline void complete(enum way way, const struct rdmamsg_sge *s,
+			    int count, const struct rdmamsg_key *to,
+			    uint64_t offset)
 {
 	struct cookie *c = cookie();
 
 	post_all(way, s, count, to, offset, c);
 	wait_cookie(c, 0);
+}
+
+/* When it returns, what it has written has arrived. */
+static inline void run(enum way way, const struct rdmamsg_sge *s, int count,
+		       const struct rdmamsg_key *to, uint64_t offset)
+{
+	struct rdmamsg_sge byte = { near + ROOM - 1, 1, near_region };
+
+	complete(way, s, count, to, offset);
+	/* on iWARP a write completes before it has arrived, a read after it */
+	if (way == WRITES && iwarp)
+		complete(READS, &byte, 1, &key, ROOM - 1);
 }
 
 static inline struct rdmamsg_sge entry(struct rdmamsg_layout *l,

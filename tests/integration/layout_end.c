@@ -167,7 +167,9 @@ static void child_key(struct end *e, struct rdmamsg_msg *msg)
 /* Each operation that is done is followed by another. */
 static void go_on(struct end *e)
 {
-	struct rdmamsg_sge s = { near, 8000, near_region };
+	/* each block of 8 bytes is a request, and on siw a round trip */
+	const size_t len = test_on_siw() ? 80 : 8000;
+	struct rdmamsg_sge s = { near, len, near_region };
 
 	if (rdmamsg_ep_state(e->ep) == RDMAMSG_CONNECTED &&
 	    post(e->sent % 2 ? READS : WRITES, &s, 1, &key, 0, cookie()))

@@ -220,12 +220,13 @@ static const struct kind {
 	void (*make)(void);
 	size_t (*place)(size_t i);	/* of a byte of the layout, in far */
 	size_t most;
+	size_t most_siw;	/* each block is a read, and a round trip */
 } kinds[] = {
-	{ "list", make_list, in_list, ROOM },
-	{ "grid", make_grid, in_grid, ROOM },
-	{ "interleaved", make_interleaved, in_interleaved, ROOM },
-	{ "nested", make_nested, in_nested, ROOM },
-	{ "single bytes", make_bytes, in_bytes, 65536 },
+	{ "list", make_list, in_list, ROOM, ROOM },
+	{ "grid", make_grid, in_grid, ROOM, 65536 },
+	{ "interleaved", make_interleaved, in_interleaved, ROOM, 65536 },
+	{ "nested", make_nested, in_nested, ROOM, 65536 },
+	{ "single bytes", make_bytes, in_bytes, 65536, 8193 },
 };
 
 static const size_t sizes[] = {
@@ -262,10 +263,13 @@ void recv__each_kind_and_size_IN_THE_BLOCKS(void **state)
 		recv_open(flags);
 		in.offset = OFFSET;
 		for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+			const size_t most = test_on_siw() ? kinds[i].most_siw :
+					    kinds[i].most;
+
 			kinds[i].make();
 			in.layout = last(&theirs);
 			for (size_t k = 0; k < ARRAY_SIZE(sizes); k++)
-				if (sizes[k] <= kinds[i].most)
+				if (sizes[k] <= most)
 					receive_kind(&kinds[i], sizes[k]);
 			board_clear(&theirs);
 		}
@@ -749,6 +753,8 @@ int child_sends(int argc, char **argv)
 
 void recv__when_the_sender_is_killed_NOT_IN_USE(void **state)
 {
+	/* each block is a read, and on siw a round trip */
+	const uint64_t block = test_on_siw() ? 5000 : 50;
 	struct rdmamsg_layout_part part;
 	struct rdmamsg_region *region;
 	uint8_t *mem = calloc(3, LONG);
@@ -762,7 +768,7 @@ void recv__when_the_sender_is_killed_NOT_IN_USE(void **state)
 	assert_int_equal(rdmamsg_region_create(p.s.ctx, mem, 3 * LONG, ANY,
 					       &region), 0);
 	in.layout = layout_new(p.s.ctx, ANY);
-	column(&part, region, 0, 50, LONG / 50 + 1, 100);
+	column(&part, region, 0, block, LONG / block + 1, 2 * block);
 	assert_int_equal(rdmamsg_layout_define(in.layout, &part, 1, 1), 0);
 	child_start(&child, "sends", p.port);
 	WAIT_FOR(p.s.received >= 3);
