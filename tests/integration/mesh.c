@@ -47,6 +47,9 @@ static const struct rdmamsg_handlers on = {
 	.on_closed = on_closed,
 };
 
+/* All pairs connect at once, which takes siw long on a busy host. */
+#define CONNECT_MS	60000
+
 static struct rdmamsg_ep_options ep_options(struct link *l)
 {
 	return (struct rdmamsg_ep_options){
@@ -54,6 +57,7 @@ static struct rdmamsg_ep_options ep_options(struct link *l)
 		.handlers = &on, .recv_depth = 16, .send_depth = 16,
 		.eager_max = 1024, .failover = mesh_failover,
 		.ack_timeout = mesh_ack_timeout, .pd = mesh_pd,
+		.timeout_ms = CONNECT_MS,
 	};
 }
 
@@ -74,6 +78,7 @@ void mesh_member(uint32_t rank, uint32_t size)
 	struct member *m = &members[rank];
 	const struct rdmamsg_listen_options opts = {
 		.size = sizeof(opts), .user = m, .on_request = on_request,
+		.setup_timeout_ms = CONNECT_MS,
 	};
 
 	memset(m, 0, sizeof(*m));
