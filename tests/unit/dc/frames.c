@@ -11,6 +11,7 @@
 #include "base/ctx.h"
 #include "base/util.h"
 #include "dc/dc.h"
+#include "dc/dci.h"
 #include "dc/port.h"
 #include "dc/session.h"
 #include "dc/ticket.h"
@@ -434,24 +435,39 @@ static void sessions__of_one_address_LEAVE_ROOM_FOR_OTHERS(void **state)
 
 #define STRANGERS	16u		/* as the target has initiators */
 
-/* A DCT of the stranger's device, which never takes anything. */
+#define ADDRESS		0x0a000001u	/* of the first stranger */
+
+/* A DCT of the stranger's device, with receives for the first answers only. */
 struct deaf {
 	struct ibv_srq *srq;
 	struct ibv_qp *dct;
+	struct ibv_mr *mr;
+	uint8_t mem[DCF_WELCOME_LEN];
 };
 
-static void open_deaf(struct deaf *ret)
+static void open_deaf(struct deaf *ret, uint32_t receives)
 {
 	const struct rdmamsg_device *d = port->dev->device;
-	struct ibv_srq_init_attr none = {
-		.attr = { .max_wr = 1, .max_sge = 1 },
+	struct ibv_srq_init_attr few = {
+		.attr = { .max_wr = STRANGERS, .max_sge = 1 },
 	};
 	struct dct_attr attr = {
 		.pd = port->dev->pd, .cq = port->cq->ibv, .key = port->key,
 	};
+	struct ibv_sge sge = { (uintptr_t)ret->mem, sizeof(ret->mem), 0 };
+	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
 
-	assert_int_equal(rdmamsg__v_create_srq(d->v, port->dev->pd, &none,
+	assert_int_equal(rdmamsg__v_create_srq(d->v, port->dev->pd, &few,
 					       &ret->srq), 0);
+	assert_int_equal(rdmamsg__v_reg_mr(d->v, port->dev->pd, ret->mem,
+					   sizeof(ret->mem),
+					   IBV_ACCESS_LOCAL_WRITE, &ret->mr),
+			 0);
+	sge.lkey = ret->mr->lkey;
+	/* no port has these slots, so nobody reads the answers */
+	wr.wr_id = rdmamsg__port_wr_id(port, WR_RECV | port->depth);
+	while (receives--)
+		assert_int_equal(ibv_post_srq_recv(ret->srq, &wr, &bad), 0);
 	attr.srq = ret->srq;
 	assert_int_equal(rdmamsg__dct_open(d, &attr, &port->path, &ret->dct),
 			 0);
@@ -463,9 +479,10 @@ static void close_deaf(struct deaf *x)
 
 	assert_int_equal(rdmamsg__v_destroy_qp(v, x->dct), 0);
 	assert_int_equal(rdmamsg__v_destroy_srq(v, x->srq), 0);
+	assert_int_equal(rdmamsg__v_dereg_mr(v, x->mr), 0);
 }
 
-static void hello_from(const struct deaf *x)
+static void hello_from(const struct deaf *x, uint32_t ip)
 {
 	struct dc_hello_frame h = { .sender = 99, .key = port->key };
 	uint8_t frame[DCF_HELLO_LEN];
@@ -474,15 +491,32 @@ static void hello_from(const struct deaf *x)
 	h.place.dctn = x->dct->qp_num;
 	rdmamsg__dcf_hello_encode(&h, frame);
 	say((struct dc_frame){
-		.type = DCF_HELLO, .token = ticket_from(INADDR_LOOPBACK),
+		.type = DCF_HELLO, .token = ticket_from(ip),
 	}, frame + DCF_LEN, DCF_HELLO_LEN - DCF_LEN);
 }
 
-/*
- * Each stranger whose answer has failed asks for another. Returns how many ask
- * for the first time.
- */
-static uint32_t ask_deaf(void)
+/* Strangers come from one address, or each from its own. */
+static void open_strangers(struct deaf *x, uint32_t receives, bool one)
+{
+	struct dc_place place;
+
+	rdmamsg__port_place(target->dc, &place);
+	open_stranger(&place, KEY);
+	open_deaf(x, receives);
+	for (uint32_t i = 0; i < STRANGERS; i++)
+		hello_from(x, one ? ADDRESS : ADDRESS + i);
+	WAIT_FOR(target->sessions == STRANGERS + 1);
+}
+
+/* The other sender has noticed nothing. */
+static void close_strangers(struct deaf *x, uint32_t sessions)
+{
+	assert_int_equal(target->sessions, sessions);
+	close_deaf(x);
+	close_both();
+}
+
+static uint32_t deaf_strangers(void)
 {
 	struct list *n;
 	uint32_t count = 0;
@@ -490,14 +524,7 @@ static uint32_t ask_deaf(void)
 	list_for_each(n, &target->visitors) {
 		const struct visitor *v = list_entry(n, struct visitor, node);
 
-		if (v->sender != 99 || !v->deaf)
-			continue;
-		count += !v->asked;
-		post((struct dc_frame){
-			.type = DCF_ASK, .number = 1,
-			.handle = v->peer.handle, .token = v->peer.token,
-		}, NULL, 0);
-		WAIT_FOR(!v->deaf);
+		count += v->sender == 99 && v->deaf;
 	}
 	return count;
 }
@@ -513,38 +540,77 @@ static uint32_t initiators_of_strangers(void)
 	return count;
 }
 
+/* Each stranger asks for an answer. */
+static void ask_all(bool deaf)
+{
+	struct list *n;
+
+	list_for_each(n, &target->visitors) {
+		const struct visitor *v = list_entry(n, struct visitor, node);
+
+		if (v->sender != 99 || v->deaf != deaf)
+			continue;
+		say((struct dc_frame){
+			.type = DCF_ASK, .number = 1,
+			.handle = v->peer.handle, .token = v->peer.token,
+		}, NULL, 0);
+	}
+}
+
 /*
  * Strangers send, and post no receives for the answers. Each answer keeps an
  * initiator of the target, until the target gives the answer up.
  */
-static void initiators__answers_are_not_taken_OTHERS_HAVE_HALF(void **state)
+static void initiators__answers_are_not_taken_OTHERS_HAVE_MOST(void **state)
 {
-	uint32_t asked = 0;
-	struct dc_place place;
 	struct deaf x;
+	const uint32_t share = target->dc->dci_max / 4;
 
-	rdmamsg__port_place(target->dc, &place);
-	open_stranger(&place, KEY);
-	open_deaf(&x);
-	for (uint32_t i = 0; i < STRANGERS; i++)
-		hello_from(&x);
-	WAIT_FOR(target->sessions == STRANGERS + 1);
-	WAIT_FOR(initiators_of_strangers() == target->dc->dci_max);
-	/* the other sender needs credits, and waits for an initiator */
-	for (uint32_t i = 0; i < 2 * CREDITS; i++)
-		send_one();
-	while (asked < STRANGERS) {
-		both();
-		asked += ask_deaf();
-	}
+	open_strangers(&x, 0, false);
+	WAIT_FOR(initiators_of_strangers() >= share);
 	for (uint32_t i = 0; i < 4 * CREDITS; i++) {
 		send_one();
-		assert_true(initiators_of_strangers() <=
-			    target->dc->dci_max / 2);
+		assert_true(initiators_of_strangers() <= share);
 	}
-	assert_int_equal(target->sessions, STRANGERS + 1);
-	close_deaf(&x);
-	close_both();
+	/* those whose answers have failed ask for others */
+	WAIT_FOR(deaf_strangers() >= share);
+	ask_all(true);
+	for (uint32_t i = 0; i < 4 * CREDITS; i++) {
+		send_one();
+		assert_true(initiators_of_strangers() <= share);
+	}
+	close_strangers(&x, STRANGERS + 1);
+}
+
+static void initiators__of_one_address_FIRST_ANSWER_OF_OTHERS_AT_ONCE(
+		void **state)
+{
+	struct deaf x;
+
+	open_strangers(&x, 0, true);
+	WAIT_FOR(initiators_of_strangers());
+	hello(ticket_from(ADDRESS + 1));
+	WAIT_FOR(got.type == DCF_WELCOME);
+	/* behind the strangers it would wait for all of them */
+	assert_true(deaf_strangers() < STRANGERS - 1);
+	close_strangers(&x, STRANGERS + 2);
+}
+
+/* Strangers take the first answer, and no other. */
+static void initiators__of_one_address_HALF(void **state)
+{
+	const struct dc_port *p = target->dc;
+	struct deaf x;
+
+	open_strangers(&x, STRANGERS, true);
+	WAIT_FOR(list_empty(&p->doubts) && !p->doubtful);
+	ask_all(false);
+	WAIT_FOR(initiators_of_strangers() >= p->dci_max / 2);
+	for (uint32_t i = 0; i < 4 * CREDITS; i++) {
+		send_one();
+		assert_true(initiators_of_strangers() <= p->dci_max / 2);
+	}
+	close_strangers(&x, STRANGERS + 1);
 }
 
 static void sender__forged_frames_NO_EFFECT(void **state)
@@ -783,7 +849,9 @@ int main(void)
 		WITH_BOTH(ticket__counts_once_and_for_its_sender_ONLY),
 		WITH_BOTH(tickets__of_one_address_LEAVE_ROOM_FOR_OTHERS),
 		WITH_BOTH(sessions__of_one_address_LEAVE_ROOM_FOR_OTHERS),
-		WITH_BOTH(initiators__answers_are_not_taken_OTHERS_HAVE_HALF),
+		WITH_BOTH(initiators__answers_are_not_taken_OTHERS_HAVE_MOST),
+		WITH_BOTH(initiators__of_one_address_FIRST_ANSWER_OF_OTHERS_AT_ONCE),
+		WITH_BOTH(initiators__of_one_address_HALF),
 		WITH_BOTH(sender__forged_frames_NO_EFFECT),
 		WITH_BOTH(session__of_another_CANNOT_BE_GUESSED),
 		WITH_BOTH(sender__with_older_frames_REFUSED),
