@@ -176,12 +176,23 @@ static const struct metric memory_metrics[] = {
 	  "Registered memory that nothing uses."),
 };
 
+/* Returns true if the limit is beyond all addresses of a process. */
+static bool is_no_limit(uint64_t bytes)
+{
+	return bytes >> 60;
+}
+
 static void memory_samples(struct tables *t)
 {
+	const bool is_limit = t->out.metric->offset ==
+			      offsetof(struct memory_row, limit);
+
 	for (int i = 0; i < DIRECTIONS; i++) {
 		const struct budget *b = &t->ctx->memory->budget[i];
 		const struct memory_row row = { b->used, b->cap, b->spare };
 
+		if (is_limit && is_no_limit(row.limit))
+			continue;
 		rdmamsg__prometheus_sample(&t->out);
 		rdmamsg__prometheus_label(&t->out, "direction", directions[i]);
 		rdmamsg__prometheus_value(&t->out, &row);

@@ -130,6 +130,23 @@ static void counters__of_an_exchange_ARE_THOSE_OF_stats(void **state)
 	close_both();
 }
 
+static void memory__without_a_limit_HAS_NO_SAMPLE_OF_ONE(void **state)
+{
+	struct rdmamsg_options o = { .size = sizeof(o) };
+	struct rdmamsg *ctx;
+
+	assert_int_equal(rdmamsg_open(&ctx, &o), 0);
+	read_text(ctx);
+	assert_int_equal(samples_of("rdmamsg_memory_limit_bytes{"), 2);
+	rdmamsg_close(ctx);
+	o.max_registered = SIZE_MAX / 2;
+	assert_int_equal(rdmamsg_open(&ctx, &o), 0);
+	read_text(ctx);
+	assert_int_equal(samples_of("rdmamsg_memory_limit_bytes{"), 0);
+	assert_int_equal(samples_of("rdmamsg_memory_used_bytes{"), 2);
+	rdmamsg_close(ctx);
+}
+
 /* Sums of the endpoints' protection domains, not a sample for each. */
 static void devices__of_guarded_endpoints_ARE_ADDED_UP(void **state)
 {
@@ -279,6 +296,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(counters__of_an_exchange_ARE_THOSE_OF_stats),
+		cmocka_unit_test(
+			memory__without_a_limit_HAS_NO_SAMPLE_OF_ONE),
 		cmocka_unit_test(devices__of_guarded_endpoints_ARE_ADDED_UP),
 		cmocka_unit_test(
 			objects__of_a_context_ARE_THOSE_OF_THEIR_CALLS),
