@@ -56,9 +56,12 @@ void rival_pin(int cpu)
 		perf_complain("processor %d: %m", cpu);
 }
 
-void rival_child(void)
+void rival_child(pid_t parent)
 {
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* it may have ended before, and then no signal comes */
+	if (getppid() != parent)
+		_exit(1);
 }
 
 int rival_reap(pid_t child, int *ret_status)
@@ -73,13 +76,14 @@ int rival_reap(pid_t child, int *ret_status)
 /* Forks a child whose standard output is 'out'. */
 static pid_t start(int cpu, int out)
 {
+	const pid_t parent = getpid();
 	pid_t child;
 
 	fflush(stdout);
 	child = fork();
 	if (child)
 		return child;
-	rival_child();
+	rival_child(parent);
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
 	if (dup2(out, STDOUT_FILENO) < 0)

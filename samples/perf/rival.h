@@ -94,7 +94,7 @@ int rival_drive(const struct rival_ops *ops, void *conn,
 /* compare.c: binds this process to a processor, or does nothing. */
 void rival_pin(int cpu);
 /* compare.c: lets this process end with its parent. */
-void rival_child(void);
+void rival_child(pid_t parent);
 /* compare.c: waits for the end of a child. Returns 0 or -1. */
 int rival_reap(pid_t child, int *ret_status);
 

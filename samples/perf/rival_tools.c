@@ -46,6 +46,7 @@ static void become(const struct command *c, int out)
 /* Runs the tool. Returns its exit status, and its output as a string. */
 static int capture(const struct command *c, char out[OUTPUT])
 {
+	const pid_t parent = getpid();
 	FILE *f = tmpfile();
 	int status = -1;
 	size_t n = 0;
@@ -56,7 +57,7 @@ static int capture(const struct command *c, char out[OUTPUT])
 		return 1;
 	child = fork();
 	if (!child) {
-		rival_child();
+		rival_child(parent);
 		become(c, fileno(f));
 	}
 	if (child > 0)
