@@ -156,6 +156,15 @@ static inline uint32_t rdmamsg__read_untorn(const struct lane *l,
 	return min(len, TORN_PAGE - (uint32_t)(raddr % TORN_PAGE));
 }
 
+/*
+ * Returns true if this side can learn what has arrived at the peer: completions
+ * tell it, or a read behind the requests does.
+ */
+static inline bool rdmamsg__lane_proves(const struct lane *l)
+{
+	return !l->came || l->init_depth;
+}
+
 /* With 'came': how a request has ended. */
 enum { CAME_NOT, CAME_WELL, CAME_REFUSED, CAME_CANCELED };
 

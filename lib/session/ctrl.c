@@ -327,8 +327,7 @@ static void send_credit(struct rdmamsg_ep *ep)
  */
 static bool wants_close_proof(const struct rdmamsg_ep *ep)
 {
-	return ep->lane.came && ep->lane.init_depth && rdmamsg__keeps(ep) &&
-	       ep->close.seen;
+	return ep->lane.came && rdmamsg__keeps(ep) && ep->close.seen;
 }
 
 /* If the peer's CLOSE has arrived, our CLOSE confirms it. */

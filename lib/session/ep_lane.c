@@ -228,5 +228,10 @@ int rdmamsg__qp_ready(struct rdmamsg_ep *ep)
 	ep_debug(ep, "qp 0x%x on %s port %u: mtu %u, reads %u/%u",
 		 l->hot.qp->qp_num, l->dev->device->name, l->port, l->mtu,
 		 l->init_depth, l->resp_res);
+	if (ep->carries && !rdmamsg__lane_proves(l))
+		return rdmamsg__fail(-EOPNOTSUPP, "%s cannot take over: it "
+				     "sends no reads, and its completions do "
+				     "not tell what has arrived",
+				     l->dev->device->name);
 	return 0;
 }

@@ -162,7 +162,8 @@ void rdmamsg__resume_setup(const struct rdmamsg_ep *ep,
 {
 	const struct resume *r = ep->resume;
 
-	if (!r || !(ep->connect.features & PROTO_FEATURE_RESUME))
+	if (!r || !(ep->connect.features & PROTO_FEATURE_RESUME) ||
+	    !rdmamsg__lane_proves(&ep->lane))
 		return;
 	memcpy(ret->nonce, r->nonce, sizeof(ret->nonce));
 	ret->window = min(max(ep->opts.recv_depth, ep->opts.srq ?
@@ -202,7 +203,8 @@ int rdmamsg__resume_begin(struct rdmamsg_ep *ep)
 	int err;
 
 	if (!r || !(ep->connect.features & PROTO_FEATURE_RESUME) ||
-	    !peer->window || !ep->connect.by->another)
+	    !peer->window || !ep->connect.by->another ||
+	    !rdmamsg__lane_proves(&ep->lane))
 		return 0;
 	err = derive(ep, peer);
 	if (!err)

@@ -492,9 +492,6 @@ uint8_t rdmamsg__rma_kinds(const struct rdmamsg_ep *ep)
 
 	if (!(ep->connect.features & PROTO_FEATURE_RMA))
 		return 0;
-	/* a read must prove the writes */
-	if (ep->lane.came && rdmamsg__keeps(ep) && !ep->lane.init_depth)
-		return 0;
 	if (ep->lane.init_depth)
 		kinds |= 1u << RMA_READ;
 	if (ep->lane.init_depth &&

@@ -5,6 +5,7 @@
  * their answers.
  */
 #include "base/base.h"
+#include "device/device.h"
 #include "device/verbs_api.h"
 #include "session/ep.h"
 #include "../own_fabric.h"
@@ -175,6 +176,82 @@ static void close__small_read_under_way_AWAITS_IT(void **state)
 	assert_int_equal(here[1], 2);
 }
 
+/* ---- a device that sends no reads -------------------------------------- */
+
+static void begin_without_reads(const char *link, struct rdmamsg_device **d)
+{
+	static const struct rdmamsg_handlers handlers = {
+		.size = sizeof(handlers), .on_connected = on_connected,
+		.on_complete = on_complete, .on_closed = on_closed,
+	};
+	static const struct rdmamsg_failover failover = {
+		.size = sizeof(failover), .rungs = RDMAMSG_RUNG_LANE,
+		.timeout_ms = 500,
+	};
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &handlers,
+		.failover = &failover,
+	};
+
+	begin(link, &failover);
+	*d = client.ep->lane.dev->device;
+	if (client.ep->lane.came)
+		assert_true(client.ep->resume->agreed);
+	rdmamsg_ep_close(client.ep);
+	WAIT_FOR(client.closed && server.closed);
+	client.closed = server.closed = false;
+	client.ep = server.ep = NULL;
+	(*d)->attr.max_qp_init_rd_atom = 0;
+	listen_and_connect(&opts);
+	assert_int_equal(client.ep->lane.init_depth, 0);
+}
+
+/* Nothing could tell whether a CLOSE has arrived. */
+static void failover__no_reads_and_no_order_NOT_AGREED(void **state)
+{
+	struct rdmamsg_device *d;
+
+	begin_without_reads("iwarp", &d);
+	assert_false(client.ep->resume->agreed);
+	assert_false(server.ep->resume->agreed);
+	d->attr.max_qp_init_rd_atom = DEPTH;
+	/* as every endpoint without failover */
+	rdmamsg_ep_close(client.ep);
+	WAIT_FOR(client.closed && server.closed);
+	assert_int_equal(client.why.error, 0);
+	assert_int_equal(server.why.error, 0);
+}
+
+static void failover__no_reads_but_order_AGREED(void **state)
+{
+	struct rdmamsg_device *d;
+
+	begin_without_reads("ethernet", &d);
+	assert_true(client.ep->resume->agreed);
+	assert_true(server.ep->resume->agreed);
+	d->attr.max_qp_init_rd_atom = DEPTH;
+}
+
+static void failover__to_a_device_without_reads_REFUSED(void **state)
+{
+	static const struct rdmamsg_failover failover = {
+		.size = sizeof(failover), .rungs = RDMAMSG_RUNG_LANE,
+		.timeout_ms = 500,
+	};
+	struct rdmamsg_device *d;
+
+	begin("iwarp", &failover);
+	assert_true(client.ep->resume->agreed);
+	d = client.ep->lane.dev->device;
+	d->attr.max_qp_init_rd_atom = 0;
+	rdmamsg__ep_reason(client.ep, RDMAMSG_WHO_NETWORK,
+			   RDMAMSG_CAUSE_TRANSPORT, -EIO, "cut");
+	rdmamsg__ep_kill(client.ep);
+	WAIT_FOR(client.closed && server.closed);
+	d->attr.max_qp_init_rd_atom = DEPTH;
+	assert_non_null(strstr(client.why.text, "no other way"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -186,6 +263,12 @@ int main(void)
 					  tear_down),
 		cmocka_unit_test_teardown(close__small_read_under_way_AWAITS_IT,
 					  tear_down),
+		cmocka_unit_test_teardown(
+			failover__no_reads_and_no_order_NOT_AGREED, tear_down),
+		cmocka_unit_test_teardown(failover__no_reads_but_order_AGREED,
+					  tear_down),
+		cmocka_unit_test_teardown(
+			failover__to_a_device_without_reads_REFUSED, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
