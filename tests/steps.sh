@@ -106,9 +106,10 @@ guest_programs_rest='killed srq group memory oob atomics window features pd dc
 # takes half a minute for the first list, and four minutes for the second.
 siw_programs='setup messages rma'
 siw_programs_rest='device errors fork connect accept cookies close events move
-	memory loop wait window layout regcache pool pd srq guard dead failover crc credits
-	idle submit stats auth strangers cycles announce thousands death killed fast
-	arguments handles log srq_options chain_native team_native'
+	memory loop wait window layout regcache pool pd srq guard dead failover
+	crc credits idle submit stats auth strangers cycles announce thousands
+	death killed fast arguments handles log srq_options chain_native
+	team_native'
 
 # Options, mistakes and the soft HCA's own tools need no kernel, and what the
 # library does on Soft-RoCE the integration programs show.
