@@ -220,6 +220,13 @@ int rdmamsg_write_imm(struct rdmamsg_ep *ep, const struct rdmamsg_sge *src,
 		      void *cookie);
 
 /*
+ * on_complete tells that the data of all earlier writes of this endpoint is in the
+ * peer's memory. The completion of a write tells only that its entries are free,
+ * on iWARP. -EOPNOTSUPP: the peer's device serves no reads, which tell it there.
+ */
+int rdmamsg_flush(struct rdmamsg_ep *ep, void *cookie);
+
+/*
  * Reads into the gather entries. Their regions must have
  * RDMAMSG_ACCESS_LOCAL_WRITE.
  */

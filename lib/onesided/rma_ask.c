@@ -492,6 +492,36 @@ int rdmamsg_write_imm(struct rdmamsg_ep *ep, const struct rdmamsg_sge *src,
 	return rdmamsg__rma_ask(ep, &a);
 }
 
+/*
+ * A write of nothing, behind the others: its end is theirs where completions
+ * come in order. Elsewhere it has a proof.
+ */
+int rdmamsg_flush(struct rdmamsg_ep *ep, void *cookie)
+{
+	const struct rma_ask a = { .kind = RMA_WRITE };
+	struct rma *r = NULL;
+	int ret = rdmamsg__tx_check(ep);
+
+	if (!ret)
+		ret = check_able(ep, &a);
+	if (!ret && !rdmamsg__lane_proves(&ep->lane))
+		ret = rdmamsg__fail(-EOPNOTSUPP, "the peer's device serves no "
+				    "reads, and nothing else tells that "
+				    "writes have arrived");
+	if (!ret)
+		ret = rdmamsg__rma_get(ep, &r);
+	if (ret)
+		return ret;
+	r->kind = RMA_WRITE;
+	r->flush = true;
+	r->op.cookie = cookie;
+	r->raddr = 0;
+	r->rkey = r->given = 0;
+	r->peer_region = 0;
+	rdmamsg__rma_start(ep, r);
+	return 0;
+}
+
 int rdmamsg_read(struct rdmamsg_ep *ep, const struct rdmamsg_sge *dst,
 		 int count, const struct rdmamsg_key *key, uint64_t offset,
 		 uint32_t flags, void *cookie)

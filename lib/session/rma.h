@@ -62,6 +62,7 @@ struct rma {
 	bool notify;			/* 'value' must still be sent */
 	bool awaited;			/* an answer that CLOSE waits for */
 	bool refused;			/* by the peer's device, once */
+	bool flush;			/* a write of nothing, see rma_suit() */
 	/* rdmamsg__tx_proof() behind the requests */
 	enum { PROOF_NONE, PROOF_DUE, PROOF_POSTED, PROOF_AWAITED } proof;
 	uint32_t value;			/* of on_written */

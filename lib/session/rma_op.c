@@ -109,7 +109,7 @@ int rdmamsg__rma_get(struct rdmamsg_ep *ep, struct rma **ret)
 	r->posted = 0;
 	r->left = 0;
 	r->notify = r->fence = r->no_cpu = r->scattered = false;
-	r->refused = false;
+	r->refused = r->flush = false;
 	r->far = NULL;
 	r->made = ep->resume ? ep->resume->lanes : 0;
 	r->proof = PROOF_NONE;
@@ -283,7 +283,7 @@ static void answer_came(struct rdmamsg_ep *ep, struct rma *r)
 
 /*
  * If a write completes before the peer has it, it may be lost with the lane, so
- * failover must know that the peer has it.
+ * failover must know that the peer has it. So must the program that flushes.
  */
 void rdmamsg__rma_suit(const struct rdmamsg_ep *ep, struct rma *r)
 {
@@ -293,8 +293,8 @@ void rdmamsg__rma_suit(const struct rdmamsg_ep *ep, struct rma *r)
 	if (unlikely(ep->lane.doubts_reads) && rdmamsg__rma_is_read(r) &&
 	    r->op.cookie)
 		r->proof = PROOF_DUE;
-	if (unlikely(ep->lane.came) && rdmamsg__keeps(ep) &&
-	    r->kind == RMA_WRITE)
+	if (unlikely(ep->lane.came) && r->kind == RMA_WRITE &&
+	    (r->flush || rdmamsg__keeps(ep)))
 		r->proof = PROOF_DUE;
 }
 

@@ -51,6 +51,8 @@ static int rma_item(const struct rdmamsg_key *key,
 	case 6:
 		return rdmamsg_fetch_add_fields(ep, key, 20, 4, &half, NULL,
 						&was, 0, item);
+	case 7:
+		return rdmamsg_flush(ep, item);
 	default:
 		return rdmamsg_compare_swap(ep, key, 8, 0, 1, &was,
 					    RDMAMSG_FENCE, item);
@@ -106,7 +108,7 @@ static void do_rma(void)
 					     RDMAMSG_ACCESS_LOCAL_WRITE,
 					     &here));
 	if (!ret)
-		rma_items(&key, here, rma_item, 8);
+		rma_items(&key, here, rma_item, 9);
 	if (here)
 		(void)rdmamsg_cache_put(cache, here);
 	/* fails if an endpoint has not ended yet */

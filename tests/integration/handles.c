@@ -121,6 +121,7 @@ static void endpoint__after_its_context_ENDED(void **state)
 	ENDED(rdmamsg_send_invalidate(ep, buf, 1, 0, &key, NULL));
 	ENDED(rdmamsg_write(ep, &sge, 1, &key, 0, 0, NULL));
 	ENDED(rdmamsg_write_imm(ep, &sge, 1, &key, 0, 0, 0, NULL));
+	ENDED(rdmamsg_flush(ep, NULL));
 	ENDED(rdmamsg_read(ep, &sge, 1, &key, 0, 0, NULL));
 	ENDED(rdmamsg_fetch_add(ep, &key, 0, 1, &result, 0, NULL));
 	ENDED(rdmamsg_compare_swap(ep, &key, 0, 0, 1, &result, 0, NULL));

@@ -216,6 +216,43 @@ static void write_imm__beyond_credits_IN_ORDER(void **state)
 	rma_end();
 }
 
+static void flush__behind_writes_DATA_THERE(void **state)
+{
+	static const size_t lens[] = { 0, 1, 100, 5000, 70000, ROOM };
+
+	rma_pair();
+	for (size_t i = 0; i < ARRAY_SIZE(lens); i++) {
+		struct rdmamsg_sge s = { near, lens[i], near_region };
+		struct cookie *c = cookie();
+
+		memset(near, (int)(i + 1), lens[i]);
+		assert_int_equal(rdmamsg_write(p.c.ep, &s, 1, &key, 0, 0,
+					       NULL), 0);
+		assert_int_equal(rdmamsg_flush(p.c.ep, c), 0);
+		wait_cookie(c, 0);
+		assert_memory_equal(far, near, lens[i]);
+	}
+	rma_end();
+}
+
+/* The write itself may complete with success before it is refused. */
+static void flush__behind_a_refused_write_FAILS(void **state)
+{
+	struct rdmamsg_sge s;
+	struct cookie *c;
+
+	rma_pair();
+	s = (struct rdmamsg_sge){ near, 64, near_region };
+	c = cookie();
+	assert_int_equal(rdmamsg_region_revoke(far_region), 0);
+	assert_int_equal(rdmamsg_write(p.c.ep, &s, 1, &key, 0, 0, NULL), 0);
+	assert_int_equal(rdmamsg_flush(p.c.ep, c), 0);
+	WAIT_FOR(p.c.closed && p.s.closed);
+	assert_int_equal(c->count, 1);
+	assert_int_not_equal(c->status, 0);
+	rma_fini();
+}
+
 static void atomics__give_what_was_BEFORE(void **state)
 {
 	uint64_t *word, was = 1;
@@ -669,6 +706,8 @@ int main(int argc, char **argv)
 		TEST(read__many_small_ONE_COMPLETION),
 		TEST(read__with_large_messages_BOTH),
 		TEST(read__with_large_messages_without_end_HAS_ITS_TURN),
+		TEST(flush__behind_writes_DATA_THERE),
+		TEST(flush__behind_a_refused_write_FAILS),
 		TEST(atomics__give_what_was_BEFORE),
 		TEST(atomics__many_EACH_ONCE),
 		TEST(close__with_operations_DONE),

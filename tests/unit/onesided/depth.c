@@ -2,7 +2,7 @@
 /*
  * Description: where completions prove only themselves, all reads count against
  * the initiator depth, those that prove writes as well, and a CLOSE waits for
- * their answers.
+ * their answers. A flush is such a read. Without reads there is no failover.
  */
 #include "base/base.h"
 #include "device/device.h"
@@ -12,6 +12,7 @@
 #include "../soft_calls.h"
 #include "../two_ends.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include <infiniband/verbs.h>
@@ -176,6 +177,44 @@ static void close__small_read_under_way_AWAITS_IT(void **state)
 	assert_int_equal(here[1], 2);
 }
 
+/* ---- flushing ------------------------------------------------------------ */
+
+static void flush(const char *link, const struct rdmamsg_failover *failover)
+{
+	begin(link, failover);
+	for (unsigned int i = 0; i < WORDS; i++) {
+		here[i] = 7 * i;
+		ask(true, i);
+	}
+	WAIT_FOR(client.sent == WORDS);
+	most = 0;
+	assert_int_equal(rdmamsg_flush(client.ep, &key), 0);
+	WAIT_FOR(client.sent == WORDS + 1);
+	assert_int_equal(client.status, 0);
+	assert_memory_equal(there, here, sizeof(there));
+	assert_int_equal(client.ep->reads.free, DEPTH);
+}
+
+/* Writes complete in any order there, and before they arrive. */
+static void flush__no_order_A_READ_TELLS(void **state)
+{
+	static const struct rdmamsg_failover failover = {
+		.size = sizeof(failover), .rungs = RDMAMSG_RUNG_LANE,
+	};
+
+	flush("iwarp", NULL);
+	assert_int_equal(most, 1);
+	(void)tear_down(state);
+	flush("iwarp", &failover);
+	assert_int_equal(most, 1);
+}
+
+static void flush__order_NO_READ(void **state)
+{
+	flush("ethernet", NULL);
+	assert_int_equal(most, 0);
+}
+
 /* ---- a device that sends no reads -------------------------------------- */
 
 static void begin_without_reads(const char *link, struct rdmamsg_device **d)
@@ -252,6 +291,18 @@ static void failover__to_a_device_without_reads_REFUSED(void **state)
 	assert_non_null(strstr(client.why.text, "no other way"));
 }
 
+static void flush__wrong_REFUSED(void **state)
+{
+	struct rdmamsg_device *d;
+
+	assert_int_equal(rdmamsg_flush(NULL, NULL), -EINVAL);
+	begin_without_reads("iwarp", &d);
+	assert_int_equal(rdmamsg_flush(client.ep, NULL), -EOPNOTSUPP);
+	d->attr.max_qp_init_rd_atom = DEPTH;
+	rdmamsg_ep_close(client.ep);
+	assert_int_equal(rdmamsg_flush(client.ep, NULL), -ESHUTDOWN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -263,6 +314,9 @@ int main(void)
 					  tear_down),
 		cmocka_unit_test_teardown(close__small_read_under_way_AWAITS_IT,
 					  tear_down),
+		cmocka_unit_test_teardown(flush__no_order_A_READ_TELLS, tear_down),
+		cmocka_unit_test_teardown(flush__order_NO_READ, tear_down),
+		cmocka_unit_test_teardown(flush__wrong_REFUSED, tear_down),
 		cmocka_unit_test_teardown(
 			failover__no_reads_and_no_order_NOT_AGREED, tear_down),
 		cmocka_unit_test_teardown(failover__no_reads_but_order_AGREED,
