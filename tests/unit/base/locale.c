@@ -11,6 +11,7 @@
 #include "../own_fabric.h"
 #include "base/base.h"
 
+#include <ctype.h>
 #include <ftw.h>
 #include <locale.h>
 #include <setjmp.h>
@@ -20,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -51,7 +51,8 @@ static void locale__of_this_test_IS_TURKISH(void **state)
 {
 	char text[8];
 
-	assert_int_not_equal(strcasecmp("INFO", "info"), 0);
+	/* not by strcasecmp(), which a sanitizer replaces */
+	assert_int_not_equal(tolower('I'), 'i');
 	snprintf(text, sizeof(text), "%.1f", 0.5);
 	assert_string_equal(text, "0,5");
 }
