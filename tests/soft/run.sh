@@ -369,6 +369,7 @@ then
 else
 	echo "skip rping-other # only the loopback interface has an address"
 fi
+one channel-in-use "$build/tests/soft/channel" destroyed
 pair rping-size "rping -s -a 127.0.0.1 -C 20 -S 65535" \
     "rping -c -a 127.0.0.1 -C 20 -S 65535 -V"
 endless_pair rping-persistent "rping -s -P -a 127.0.0.1" \

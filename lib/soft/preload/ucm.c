@@ -25,6 +25,9 @@
 
 struct entry {
 	_Atomic(struct soft_cm_file *) file;
+	/* the last of these calls closes this one, like the last write() in Linux */
+	_Atomic(struct soft_cm_file *) closing;
+	_Atomic unsigned int calls;
 	pid_t pid;			/* a forked child cannot use the ids */
 };
 
@@ -58,6 +61,31 @@ static struct entry *entry_make(int fd)
 			free(page);
 	}
 	return entry_of(fd);
+}
+
+/* Returns the file, which stays until leave(), or NULL. */
+static struct soft_cm_file *enter(struct entry *e)
+{
+	atomic_fetch_add(&e->calls, 1);
+	return atomic_load(&e->file);
+}
+
+/* A program may destroy a channel while another thread waits for its events. */
+static void close_unused(struct entry *e)
+{
+	struct soft_cm_file *file =
+		atomic_load(&e->calls) ? NULL : atomic_exchange(&e->closing, NULL);
+
+	if (!file)
+		return;
+	soft_cm_close(file);
+	preload_drop_channel();
+}
+
+static void leave(struct entry *e)
+{
+	atomic_fetch_sub(&e->calls, 1);
+	close_unused(e);
 }
 
 /* Returns 0 or -errno. */
@@ -104,8 +132,8 @@ void rdma_destroy_event_channel(struct rdma_event_channel *ch)
 	struct soft_cm_file *file = e ? atomic_exchange(&e->file, NULL) : NULL;
 
 	if (file && e->pid == getpid()) {
-		soft_cm_close(file);
-		preload_drop_channel();
+		atomic_store(&e->closing, file);
+		close_unused(e);
 	} else {
 		close(ch->fd);
 	}
@@ -212,9 +240,12 @@ static int migrate_id(struct soft_cm_file *to,
 		      struct rdma_ucm_migrate_resp *resp)
 {
 	struct entry *e = entry_of((int)cmd->fd);
-	struct soft_cm_file *from = e ? atomic_load(&e->file) : NULL;
+	struct soft_cm_file *from = e ? enter(e) : NULL;
+	int ret = from ? soft_cm_migrate_id(from, to, cmd, resp) : -EINVAL;
 
-	return from ? soft_cm_migrate_id(from, to, cmd, resp) : -EINVAL;
+	if (e)
+		leave(e);
+	return ret;
 }
 
 /* Sets *len to the length of the answer. */
@@ -329,10 +360,10 @@ static void *response(uint32_t cmd, const union command *c)
 	return (void *)(uintptr_t)at;
 }
 
-static ssize_t take(struct soft_cm_file *file,
-		    const struct rdma_ucm_cmd_hdr *hdr, const void *buf,
-		    size_t count)
+static ssize_t take(struct entry *e, const struct rdma_ucm_cmd_hdr *hdr,
+		    const void *buf, size_t count)
 {
+	struct soft_cm_file *file = enter(e);
 	union command c;
 	union answer a;
 	size_t len = 0;
@@ -341,7 +372,8 @@ static ssize_t take(struct soft_cm_file *file,
 	memset(&c, 0, sizeof(c));
 	memcpy(&c, (const char *)buf + sizeof(*hdr), min(hdr->in, sizeof(c)));
 	memset(&a, 0, sizeof(a));
-	ret = command(file, hdr->cmd, &c, &a, hdr->out, &len);
+	ret = file ? command(file, hdr->cmd, &c, &a, hdr->out, &len) : -EBADF;
+	leave(e);
 	if (ret) {
 		errno = -ret;
 		return -1;
@@ -366,7 +398,7 @@ ssize_t write(int fd, const void *buf, size_t count)
 		/* the device itself writes 8 bytes to count events */
 		if (hdr.in && hdr.in + sizeof(hdr) == count) {
 			if (e->pid == getpid())
-				return take(file, &hdr, buf, count);
+				return take(e, &hdr, buf, count);
 			errno = EACCES;
 			return -1;
 		}
