@@ -6,9 +6,12 @@
  * the file.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -21,7 +24,8 @@ struct rdma_event_channel {
 struct rdma_event_channel *rdma_create_event_channel(void);
 void rdma_destroy_event_channel(struct rdma_event_channel *ch);
 
-#define ROUNDS	20000
+#define ROUNDS	10000
+#define CANCELLED 1000
 #define NO_ID	0xffffffffu
 
 static _Atomic int channel = -1;
@@ -66,6 +70,44 @@ static int round_of_one(void)
 	return 0;
 }
 
+/* Asks for an event, and waits. */
+static void *get_event(void *arg)
+{
+	struct rdma_ucm_event_resp resp;
+	const struct {
+		struct rdma_ucm_cmd_hdr hdr;
+		struct rdma_ucm_get_event body;
+	} cmd = {
+		{ RDMA_USER_CM_CMD_GET_EVENT, sizeof(cmd.body), sizeof(resp) },
+		{ (uintptr_t)&resp },
+	};
+
+	(void)!write(*(int *)arg, &cmd, sizeof(cmd));
+	return NULL;
+}
+
+/* The descriptor is closed although the waiting thread was cancelled. */
+static int cancel(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	pthread_t thread;
+	int fd;
+
+	if (!ch)
+		return 1;
+	fd = ch->fd;
+	if (pthread_create(&thread, NULL, get_event, &fd))
+		return 1;
+	sched_yield();
+	(void)pthread_cancel(thread);
+	(void)pthread_join(thread, NULL);
+	rdma_destroy_event_channel(ch);
+	if (fcntl(fd, F_GETFD) < 0)
+		return 0;
+	fprintf(stderr, "descriptor %d is open\n", fd);
+	return 1;
+}
+
 int main(void)
 {
 	pthread_t thread;
@@ -77,6 +119,8 @@ int main(void)
 		status = round_of_one();
 	over = true;
 	(void)pthread_join(thread, NULL);
+	for (unsigned int i = 0; i < CANCELLED && !status; i++)
+		status = cancel();
 	if (!status)
 		printf("%u channels destroyed\n", ROUNDS);
 	return status;

@@ -7,6 +7,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,8 +83,10 @@ static void close_unused(struct entry *e)
 	preload_drop_channel();
 }
 
-static void leave(struct entry *e)
+static void leave(void *arg)
 {
+	struct entry *e = arg;
+
 	atomic_fetch_sub(&e->calls, 1);
 	close_unused(e);
 }
@@ -360,10 +363,23 @@ static void *response(uint32_t cmd, const union command *c)
 	return (void *)(uintptr_t)at;
 }
 
+/* A thread may be cancelled while it waits for an event. */
+static int __attribute__((noinline))
+call(struct entry *e, const struct rdma_ucm_cmd_hdr *hdr,
+     const union command *c, union answer *a, size_t *len)
+{
+	struct soft_cm_file *file = enter(e);
+	int ret;
+
+	pthread_cleanup_push(leave, e);
+	ret = file ? command(file, hdr->cmd, c, a, hdr->out, len) : -EBADF;
+	pthread_cleanup_pop(1);
+	return ret;
+}
+
 static ssize_t take(struct entry *e, const struct rdma_ucm_cmd_hdr *hdr,
 		    const void *buf, size_t count)
 {
-	struct soft_cm_file *file = enter(e);
 	union command c;
 	union answer a;
 	size_t len = 0;
@@ -372,8 +388,7 @@ static ssize_t take(struct entry *e, const struct rdma_ucm_cmd_hdr *hdr,
 	memset(&c, 0, sizeof(c));
 	memcpy(&c, (const char *)buf + sizeof(*hdr), min(hdr->in, sizeof(c)));
 	memset(&a, 0, sizeof(a));
-	ret = file ? command(file, hdr->cmd, &c, &a, hdr->out, &len) : -EBADF;
-	leave(e);
+	ret = call(e, hdr, &c, &a, &len);
 	if (ret) {
 		errno = -ret;
 		return -1;
