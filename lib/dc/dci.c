@@ -89,95 +89,53 @@ int rdmamsg__port_dci_new(struct dc_port *p)
 	return 0;
 }
 
-/* ---- limits of origins ------------------------------------------------- */
-
-#define DOUBT	64u	/* requests to take after one that was not taken */
-
-void rdmamsg__origin_init(struct dc_origin *o)
+/*
+ * Returns true if the peer may wait in the row. A doubtful one may if others
+ * like it leave it a part of their half of the initiators, and counts from then
+ * on.
+ */
+static bool may_wait(struct dc_peer *peer)
 {
-	list_init(&o->row.node);
-	list_init(&o->row.peers);
-	list_init(&o->doubts.node);
-	list_init(&o->doubts.peers);
-}
+	struct dc_port *p = peer->port;
 
-static uint32_t share_of_origin(const struct dc_port *p)
-{
-	return max(p->dci_max / 2, 1u);
-}
-
-static uint32_t share_of_doubtful(const struct dc_port *p)
-{
-	return max(p->dci_max / 4, 1u);
-}
-
-static bool is_full(const struct dc_port *p, const struct dc_origin *o)
-{
-	return o != &p->any && o->bound >= share_of_origin(p);
-}
-
-/* Lets an initiator find the peers that wait, if it may be theirs. */
-static void place(struct list *row, struct dc_queue *q, bool may)
-{
-	if (!may || list_empty(&q->peers))
-		list_del(&q->node);
-	else if (list_empty(&q->node))
-		list_add_tail(row, &q->node);
-}
-
-static void place_origin(struct dc_port *p, struct dc_origin *o)
-{
-	const bool may = !is_full(p, o);
-
-	place(&p->row, &o->row, may);
-	place(&p->doubts, &o->doubts, may && !o->doubtful);
+	if (!peer->doubtful || peer->counted)
+		return true;
+	if (p->doubtful >= max(p->dci_max / 2, 1u))
+		return false;
+	peer->counted = true;
+	p->doubtful++;
+	return true;
 }
 
 static void wait_in_row(struct dc_peer *peer)
 {
-	struct dc_origin *o = peer->origin;
+	struct dc_port *p = peer->port;
 
-	list_add_tail(peer->doubtful ? &o->doubts.peers : &o->row.peers,
-		      &peer->row);
-	peer->port->waiting++;
-	place_origin(peer->port, o);
+	list_add_tail(may_wait(peer) ? &p->row : &p->doubts, &peer->row);
+}
+
+/* The next doubtful peer takes the place of this one, if it had one. */
+static void uncount(struct dc_peer *peer)
+{
+	struct dc_port *p = peer->port;
+
+	if (!peer->counted)
+		return;
+	peer->counted = false;
+	p->doubtful--;
+	if (!list_empty(&p->doubts)) {
+		struct dc_peer *next = list_first(&p->doubts, struct dc_peer,
+						  row);
+
+		list_del(&next->row);
+		wait_in_row(next);
+	}
 }
 
 void rdmamsg__port_leave_row(struct dc_peer *peer)
 {
-	struct dc_origin *o = peer->origin;
-
-	if (list_empty(&peer->row))
-		return;
 	list_del(&peer->row);
-	peer->port->waiting--;
-	/* the next turn is another origin's */
-	list_del(peer->doubtful ? &o->doubts.node : &o->row.node);
-	place_origin(peer->port, o);
-}
-
-static void count(struct dc_peer *peer)
-{
-	peer->port->bound++;
-	peer->origin->bound++;
-	peer->counted = peer->doubtful;
-	peer->port->doubtful += peer->counted;
-	peer->origin->doubtful += peer->counted;
-}
-
-static void uncount_doubtful(struct dc_peer *peer)
-{
-	peer->port->doubtful -= peer->counted;
-	peer->origin->doubtful -= peer->counted;
-	peer->counted = false;
-	place_origin(peer->port, peer->origin);
-}
-
-void rdmamsg__peer_taken(struct dc_peer *peer)
-{
-	if (likely(!peer->doubtful) || --peer->doubtful)
-		return;
-	uncount_doubtful(peer);
+	uncount(peer);
 }
 
 void rdmamsg__port_dci_unbind(struct port_dci *d)
@@ -189,8 +147,7 @@ void rdmamsg__port_dci_unbind(struct port_dci *d)
 	peer->dci = NULL;
 	d->peer = NULL;
 	d->port->bound--;
-	peer->origin->bound--;
-	uncount_doubtful(peer);
+	uncount(peer);
 }
 
 /* ---- requests ---------------------------------------------------------- */
@@ -206,8 +163,8 @@ struct ibv_sge rdmamsg__peer_sge(const struct dc_peer *peer, uint32_t len)
 /* A completion confirms all requests before it, so only some have one. */
 static bool is_signaled(const struct port_dci *d, const struct dc_tx *tx)
 {
-	return !tx->late || d->silent + 1 == PORT_SILENT || d->port->waiting ||
-	       (d->peer && d->peer->doubtful);
+	return !tx->late || d->silent + 1 == PORT_SILENT ||
+	       !list_empty(&d->port->row);
 }
 
 static uint64_t next_wr_id(const struct port_dci *d)
@@ -356,21 +313,15 @@ static bool is_idle(const struct port_dci *d)
 	return d->sent == d->done && !d->broken && !d->dead;
 }
 
-/*
- * Returns the idle initiator with a peer that was used the longest time ago.
- * o: of this origin, or NULL; doubtful: of a doubtful peer.
- */
-static struct port_dci *oldest(const struct dc_port *p,
-			       const struct dc_origin *o, bool doubtful)
+/* Returns the idle initiator with a peer that was used the longest time ago. */
+static struct port_dci *oldest(const struct dc_port *p)
 {
 	struct port_dci *found = NULL;
 
 	for (uint32_t i = 0; i < p->dci_count; i++) {
 		struct port_dci *d = p->dcis[i];
 
-		if (d->peer && is_idle(d) && (!o || d->peer->origin == o) &&
-		    (!doubtful || d->peer->counted) &&
-		    (!found || d->used < found->used))
+		if (d->peer && is_idle(d) && (!found || d->used < found->used))
 			found = d;
 	}
 	return found;
@@ -384,40 +335,15 @@ static struct port_dci *unused(const struct dc_port *p)
 	return NULL;
 }
 
-/* Unbinds an idle initiator, as oldest() finds it. Returns false if none is. */
-static bool unbind_one(struct dc_port *p, const struct dc_origin *o,
-		       bool doubtful)
+bool rdmamsg__port_unbind(struct dc_port *p)
 {
-	struct port_dci *d = oldest(p, o, doubtful);
+	struct port_dci *d = oldest(p);
 
 	if (d)
 		evict(d);
 	else
 		ask_all(p);
 	return d != NULL;
-}
-
-bool rdmamsg__port_unbind(struct dc_port *p)
-{
-	return unbind_one(p, NULL, false);
-}
-
-/* Returns true if no limit keeps the peer from an initiator. */
-static bool may_take(const struct dc_peer *peer)
-{
-	struct dc_port *p = peer->port;
-	struct dc_origin *o = peer->origin;
-
-	while (is_full(p, o))
-		if (!unbind_one(p, o, false))
-			return false;
-	while (peer->doubtful && o->doubtful)
-		if (!unbind_one(p, o, true))
-			return false;
-	while (peer->doubtful && p->doubtful >= share_of_doubtful(p))
-		if (!unbind_one(p, NULL, true))
-			return false;
-	return true;
 }
 
 static struct port_dci *find_dci(struct dc_port *p)
@@ -441,53 +367,35 @@ static struct port_dci *find_dci(struct dc_port *p)
 
 static bool take_dci(struct dc_peer *peer)
 {
-	struct port_dci *d = may_take(peer) ? find_dci(peer->port) : NULL;
+	struct port_dci *d = find_dci(peer->port);
 
 	if (!d)
 		return false;
-	rdmamsg__port_leave_row(peer);
+	list_del(&peer->row);
 	d->peer = peer;
 	d->burst = 0;
 	d->used = ++peer->port->uses;
 	peer->dci = d;
-	peer->port->after_doubtful = peer->doubtful;
-	count(peer);
-	place_origin(peer->port, peer->origin);
+	peer->port->bound++;
 	return true;
 }
 
 bool rdmamsg__peer_bind(struct dc_peer *peer)
 {
-	const struct dc_port *p = peer->port;
-
 	if (likely(peer->dci != NULL))
 		return rdmamsg__peer_room(peer);
 	if (!list_empty(&peer->row))
 		return false;
-	if (list_empty(peer->doubtful ? &p->doubts : &p->row) && take_dci(peer))
+	if (may_wait(peer) && list_empty(&peer->port->row) && take_dci(peer))
 		return true;
 	wait_in_row(peer);
 	return false;
 }
 
-/* Returns the queue whose turn it is, or NULL. */
-static struct dc_queue *next_queue(const struct dc_port *p)
-{
-	const bool doubtful = !list_empty(&p->doubts) &&
-			      p->doubtful < share_of_doubtful(p);
-	const bool trusted = !list_empty(&p->row);
-
-	if (doubtful && !(trusted && p->after_doubtful))
-		return list_first(&p->doubts, struct dc_queue, node);
-	return trusted ? list_first(&p->row, struct dc_queue, node) : NULL;
-}
-
 void rdmamsg__port_serve(struct dc_port *p)
 {
-	struct dc_queue *q;
-
-	while (!p->failed && (q = next_queue(p))) {
-		struct dc_peer *peer = list_first(&q->peers, struct dc_peer,
+	while (!list_empty(&p->row) && !p->failed) {
+		struct dc_peer *peer = list_first(&p->row, struct dc_peer,
 						  row);
 
 		if (!take_dci(peer))
@@ -534,7 +442,7 @@ static void rest(struct port_dci *d)
 	d->used = ++p->uses;
 	if (peer)
 		p->ops->idle(peer, NULL);
-	if (!p->waiting || !is_idle(d))
+	if (list_empty(&p->row) || !is_idle(d))
 		return;
 	if (d->peer) {
 		peer = d->peer;
@@ -554,8 +462,6 @@ static void recover(struct port_dci *d)
 	d->broken = false;
 	d->sent = d->done = d->silent = d->stalled = 0;
 	rdmamsg__port_dci_unbind(d);
-	if (peer && peer->origin != &p->any)
-		peer->doubtful = DOUBT;
 	if (rdmamsg__try(rdmamsg__dci_start(p->dev->device, &d->dci,
 					    &p->dci_attr,
 					    &p->path))) {
@@ -586,7 +492,6 @@ void rdmamsg__port_dci_completed(struct port_dci *d, uint32_t low,
 				 const struct ibv_wc *wc)
 {
 	const uint32_t before = (low - d->done) & POSITION_MASK;
-	const bool was_doubtful = d->peer && d->peer->doubtful;
 	const bool flushed = d->broken;
 	struct dc_port *p = d->port;
 
@@ -606,14 +511,13 @@ void rdmamsg__port_dci_completed(struct port_dci *d, uint32_t low,
 		p->ops->pump(d->peer);
 	if (d->sent == d->done)
 		rest(d);
-	else if (unlikely(was_doubtful && d->peer && !d->peer->doubtful))
-		rdmamsg__port_serve(p);
 }
 
 /* Returns the ticks without progress after which requests fail. */
 static uint32_t patience(const struct dc_port *p)
 {
-	return p->ops->patience && p->waiting ? p->ops->patience : STALLED;
+	return p->ops->patience && !list_empty(&p->row) ? p->ops->patience :
+							  STALLED;
 }
 
 /* Fails the requests that a peer does not take, however long it is retried. */

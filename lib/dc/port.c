@@ -237,44 +237,25 @@ static void tick(struct timer *t)
 
 /* ---- peers ------------------------------------------------------------- */
 
-/*
- * Returns true if the peer is at the address that it has asked from, which has
- * just answered the CM. InfiniBand looks for no address.
- */
-static bool is_own(const struct dc_place *place,
-		   const struct sockaddr_storage *from)
-{
-	union ibv_gid gid;
-
-	if (!from || place->link != PROTO_OOB_ETHERNET)
-		return from != NULL;
-	rdmamsg__addr_gid((const struct sockaddr *)from, &gid);
-	return !memcmp(gid.raw, place->gid, sizeof(gid.raw));
-}
-
 static int make_ah(struct dc_port *p, struct ibv_ah_attr *attr,
-		   const struct dc_place *place,
-		   const struct sockaddr_storage *from, struct ibv_ah **ret)
+		   struct ibv_ah **ret)
 {
-	const bool own = is_own(place, from);
-	const uint64_t begin = rdmamsg__now_ms();
-	uint64_t end;
+	const uint64_t from = rdmamsg__now_ms();
+	uint64_t to;
 	int err;
 
-	if (!own && begin < p->deaf_until)
+	if (from < p->deaf_until)
 		return rdmamsg__fail(-EAGAIN, "an address did not answer a "
 				     "moment ago");
 	err = rdmamsg__v_create_ah(p->dev->device->v, p->dev->pd, attr, ret);
-	end = rdmamsg__now_ms();
-	if (err && !own && end > begin)
-		p->deaf_until = end + (from ? PORT_DEAF_MS :
-					      DEAF * (end - begin));
+	to = rdmamsg__now_ms();
+	if (err && to > from)
+		p->deaf_until = to + DEAF * (to - from);
 	return err ? rdmamsg__fail_verbs(err, "address of a peer of DC") : 0;
 }
 
 int rdmamsg__peer_open(struct dc_port *p, const struct dc_place *place,
-		       uint64_t key, const struct sockaddr_storage *from,
-		       struct dc_peer *peer)
+		       uint64_t key, struct dc_peer *peer)
 {
 	struct oob to = p->path;
 	struct ibv_ah_attr attr;
@@ -285,7 +266,6 @@ int rdmamsg__peer_open(struct dc_port *p, const struct dc_place *place,
 		return rdmamsg__fail(-EHOSTUNREACH, "the peer's port has "
 				     "another link layer or MTU");
 	peer->port = p;
-	peer->origin = &p->any;
 	list_init(&peer->row);
 	to.local.lid = place->lid;
 	memcpy(to.local.gid, place->gid, sizeof(to.local.gid));
@@ -297,7 +277,7 @@ int rdmamsg__peer_open(struct dc_port *p, const struct dc_place *place,
 	err = rdmamsg__handle_give(&p->peers, peer, 1, PEERS, &peer->handle);
 	if (err)
 		return rdmamsg__fail(err, "no handle for one more peer of DC");
-	err = make_ah(p, &attr, place, from, &peer->to.ah);
+	err = make_ah(p, &attr, &peer->to.ah);
 	if (err) {
 		rdmamsg__handle_take(&p->peers, peer, peer->handle);
 		return err;
@@ -307,35 +287,6 @@ int rdmamsg__peer_open(struct dc_port *p, const struct dc_place *place,
 	return 0;
 }
 
-int rdmamsg__peer_limit(struct dc_peer *peer, void **slot)
-{
-	struct dc_origin *o = *slot;
-
-	if (!o) {
-		o = calloc(1, sizeof(*o));
-		if (!o)
-			return rdmamsg__fail(-ENOMEM, "no memory for the "
-					     "address of a peer of DC");
-		rdmamsg__origin_init(o);
-		o->slot = slot;
-		*slot = o;
-	}
-	o->peers++;
-	peer->origin = o;
-	peer->doubtful = 1;
-	return 0;
-}
-
-static void origin_put(struct dc_peer *peer)
-{
-	struct dc_origin *o = peer->origin;
-
-	if (o == &peer->port->any || --o->peers)
-		return;
-	*o->slot = NULL;
-	free(o);
-}
-
 void rdmamsg__peer_close(struct dc_peer *peer)
 {
 	struct dc_port *p = peer->port;
@@ -343,7 +294,6 @@ void rdmamsg__peer_close(struct dc_peer *peer)
 	if (peer->dci)
 		rdmamsg__port_dci_unbind(peer->dci);
 	rdmamsg__port_leave_row(peer);
-	origin_put(peer);
 	rdmamsg__handle_take(&p->peers, peer, peer->handle);
 	(void)rdmamsg__v_destroy_ah(p->dev->device->v, peer->to.ah);
 }
@@ -470,7 +420,6 @@ int rdmamsg__port_open(const struct port_wants *w, struct dc_port **ret)
 	list_init(&p->node);
 	list_init(&p->row);
 	list_init(&p->doubts);
-	rdmamsg__origin_init(&p->any);
 	list_init(&p->starving.node);
 	p->starving.fed = fed;
 	rdmamsg__timer_init(&p->tick, tick);

@@ -596,7 +596,7 @@ bool rdmamsg__sessions_wait(const struct rdmamsg_dc_sender *s)
 	struct list *n;
 
 	list_for_each(n, &s->ports)
-		if (list_entry(n, struct dc_port, node)->waiting)
+		if (!list_empty(&list_entry(n, struct dc_port, node)->row))
 			return true;
 	return false;
 }
@@ -673,7 +673,7 @@ int rdmamsg__session_begin(struct rdmamsg_dc_address *a,
 		return rdmamsg__fail(-ENOMEM, "no memory for a session");
 	err = find_port(a->sender, ep, &p);
 	if (!err)
-		err = rdmamsg__peer_open(p, &answer->place, a->access_key, NULL,
+		err = rdmamsg__peer_open(p, &answer->place, a->access_key,
 					 &x->peer);
 	if (err) {
 		free(x);

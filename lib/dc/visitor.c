@@ -95,8 +95,6 @@ static void done(struct dc_peer *peer, const struct dc_tx *tx,
 	/* the sender's device has answered */
 	if (ok)
 		v->quiet = 0;
-	if (ok && tx->kind != TX_READ)
-		rdmamsg__peer_taken(peer);
 	if (tx->kind == TX_BYE) {
 		/* one that was lost follows the next frame of the sender */
 		v->ended |= ok || !v->leaves;
@@ -130,6 +128,7 @@ static void idle(struct dc_peer *peer, const struct ibv_wc *why)
 	struct visitor *v = visitor_of(peer);
 
 	if (why) {
+		v->peer.doubtful = true;
 		rdmamsg__fetch_again(v);
 		v->deaf = v->probe_due = true;
 		v->welcome_due |= v->unheard;
@@ -189,20 +188,9 @@ static void on_hello(struct dc_port *p, const struct dc_frame *f,
 		rdmamsg__ticket_free(ticket);
 		return;
 	}
-	if (rdmamsg__try(rdmamsg__peer_open(p, &h.place, h.key,
-					    rdmamsg__ticket_from(ticket),
-					    &v->peer))) {
+	if (rdmamsg__try(rdmamsg__peer_open(p, &h.place, h.key, &v->peer))) {
 		log_info("dc target %p: a sender: %s", (void *)t,
 			 rdmamsg__text());
-		/* each of them can make the target wait */
-		rdmamsg__tickets_drop_like(t, ticket);
-		rdmamsg__ticket_free(ticket);
-		free(v);
-		return;
-	}
-	if (rdmamsg__try(rdmamsg__peer_limit(&v->peer,
-					     rdmamsg__ticket_slot(ticket)))) {
-		rdmamsg__peer_close(&v->peer);
 		rdmamsg__ticket_free(ticket);
 		free(v);
 		return;

@@ -62,18 +62,18 @@ int rdmamsg__path_copy(struct rdmamsg_path *dst, const struct rdmamsg_path *src)
 
 /* ---- the port ---------------------------------------------------------- */
 
-void rdmamsg__addr_gid(const struct sockaddr *addr, union ibv_gid *ret)
+static void addr_to_gid(const struct sockaddr *addr, union ibv_gid *gid)
 {
 	const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
 
-	memset(ret, 0, sizeof(*ret));
+	memset(gid, 0, sizeof(*gid));
 	if (addr->sa_family == AF_INET6) {
-		memcpy(ret->raw,
+		memcpy(gid->raw,
 		       &((const struct sockaddr_in6 *)addr)->sin6_addr, 16);
 		return;
 	}
-	ret->raw[10] = ret->raw[11] = 0xff;
-	memcpy(ret->raw + 12, &in->sin_addr, 4);
+	gid->raw[10] = gid->raw[11] = 0xff;
+	memcpy(gid->raw + 12, &in->sin_addr, 4);
 }
 
 /* An entry of a table of the port cannot be read. */
@@ -109,7 +109,7 @@ static int port_has(const struct verbs_api *v, struct ibv_context *verbs,
 	union ibv_gid want, gid;
 	int ret, err = 0;
 
-	rdmamsg__addr_gid(local, &want);
+	addr_to_gid(local, &want);
 	for (int i = 0; i < gids; i++) {
 		ret = rdmamsg__v_query_gid(v, verbs, port, i, &gid);
 		if (!ret && !memcmp(gid.raw, want.raw, sizeof(gid.raw)))
@@ -202,7 +202,7 @@ static int find_gid(struct oob *oob, const struct rdmamsg_device *d,
 	int ret, err = 0, unread = 0, score = 0;
 
 	if (local)
-		rdmamsg__addr_gid(local, &want);
+		addr_to_gid(local, &want);
 	/* an InfiniBand port uses its first GID */
 	for (int i = 0; i < min(port->gid_tbl_len, 255); i++) {
 		int s;
