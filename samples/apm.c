@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include <rdmamsg/diag.h>
 #include <rdmamsg/failover.h>
 #include <rdmamsg/rdmamsg.h>
 
@@ -40,7 +41,8 @@ static void on_path(struct rdmamsg_ep *which,
 		    const struct rdmamsg_path_event *ev)
 {
 	printf("path %s, port %u in use: %s\n",
-	       rdmamsg_path_change_name(ev->change), ev->port, ev->text);
+	       rdmamsg_name(RDMAMSG_NAME_PATH_CHANGE, ev->change), ev->port,
+	       ev->text);
 }
 
 static const struct rdmamsg_handlers handlers = {

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include <rdmamsg/device.h>
+#include <rdmamsg/diag.h>
 #include <rdmamsg/rma.h>
 
 #define TIMEOUT_MS	10000
@@ -162,7 +163,8 @@ static int get_key(struct rdmamsg_ep *ep)
 	rdmamsg_msg_free(msg);
 	if (ret || rdmamsg_masked_query(ep, &can))
 		return fail("key");
-	printf("extended atomics: %s\n", rdmamsg_cap_how_name(can.how));
+	printf("extended atomics: %s\n",
+	       rdmamsg_name(RDMAMSG_NAME_CAP_HOW, can.how));
 	return 0;
 }
 

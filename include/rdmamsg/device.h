@@ -12,7 +12,7 @@ extern "C" {
 /*
  * Attributes of a device. They are constant while the device exists. Limits are
  * upper bounds for all its users together. Values, flags and codes are those of
- * <infiniband/verbs.h>; the rdmamsg_*_name() calls give their names.
+ * <infiniband/verbs.h>; rdmamsg_name() gives their names.
  */
 struct rdmamsg_device_attr {
 	size_t size;			/* set by the library */
@@ -359,44 +359,14 @@ struct rdmamsg_cap {
  * may be more than max. The call tries each ability with objects of its own,
  * which it destroys: queue pairs connected to each other, regions, windows. So
  * it takes some ms, and 5 s if the device does not deliver: not in a callback,
- * because the loop stands still. An attempt that fails makes the ability absent,
- * and the reason says why. Errors as above. Any thread.
+ * because the loop stands still. An attempt that fails makes the ability
+ * absent, and the reason says why. Errors as above. Any thread.
  */
 int rdmamsg_caps(const char *device, struct rdmamsg_cap *list, size_t size,
 		 int max);
 /* Tries one ability only. -EINVAL: there is no such id. */
 int rdmamsg_cap_query(const char *device, enum rdmamsg_cap_id id,
 		      struct rdmamsg_cap *cap);
-
-/*
- * Names of values: the ends of verbs' own names, "ACTIVE" for IBV_PORT_ACTIVE.
- * Static text; "unknown" for other values.
- */
-const char *rdmamsg_node_type_name(int type);
-const char *rdmamsg_transport_name(int transport);
-const char *rdmamsg_atomic_cap_name(uint32_t cap);
-const char *rdmamsg_link_layer_name(uint32_t layer);
-const char *rdmamsg_port_state_name(uint32_t state);
-const char *rdmamsg_phys_state_name(uint32_t state);
-const char *rdmamsg_gid_type_name(uint32_t type);
-const char *rdmamsg_qp_type_name(uint32_t type);
-const char *rdmamsg_event_name(int type);
-const char *rdmamsg_width_name(uint32_t code);	/* "4X" */
-const char *rdmamsg_speed_name(uint32_t code);	/* "25.0 Gb/s", a lane */
-const char *rdmamsg_vl_name(uint32_t code);	/* "VL0-3" */
-const char *rdmamsg_cap_how_name(uint32_t how);	/* "native" */
-/* Names of flags by the number of the bit; NULL for a bit without a name. */
-const char *rdmamsg_device_cap_name(uint32_t bit);
-const char *rdmamsg_port_cap_name(uint32_t bit);
-const char *rdmamsg_port_cap2_name(uint32_t bit);
-const char *rdmamsg_odp_general_name(uint32_t bit);
-const char *rdmamsg_odp_cap_name(uint32_t bit);
-const char *rdmamsg_raw_packet_cap_name(uint32_t bit);
-const char *rdmamsg_rx_hash_name(uint32_t bit);
-const char *rdmamsg_rx_hash_function_name(uint32_t bit);
-const char *rdmamsg_tm_cap_name(uint32_t bit);
-const char *rdmamsg_pci_atomic_name(uint32_t bit);	/* of pci_swap etc. */
-const char *rdmamsg_port_flag_name(uint32_t bit);	/* of 'flags' */
 
 /* Returns the bytes of an enum ibv_mtu, or 0 if it has no such value. */
 uint32_t rdmamsg_mtu_bytes(uint32_t code);

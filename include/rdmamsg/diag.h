@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The log, the dump, statistics as text, and the version of the library. */
+/* The log, the dump, statistics as text, names of values, and the version. */
 #ifndef RDMAMSG_DIAG_H
 #define RDMAMSG_DIAG_H
 
@@ -51,6 +51,54 @@ void rdmamsg_dump(const struct rdmamsg *ctx,
  * 0.
  */
 int rdmamsg_stats_text(const struct rdmamsg *ctx, char *buf, size_t size);
+
+/* What rdmamsg_name() names. */
+enum rdmamsg_name_kind {
+	/* enums of this library: "connected" for RDMAMSG_CONNECTED */
+	RDMAMSG_NAME_STATE = 1,		/* enum rdmamsg_state */
+	RDMAMSG_NAME_WHO,		/* enum rdmamsg_who */
+	RDMAMSG_NAME_CAUSE,		/* enum rdmamsg_cause */
+	RDMAMSG_NAME_PATH_STATE,	/* enum rdmamsg_path_state */
+	RDMAMSG_NAME_PATH_CHANGE,	/* enum rdmamsg_path_change */
+	RDMAMSG_NAME_CAP_HOW,		/* enum rdmamsg_cap_how */
+
+	/* values of verbs: "ACTIVE" for IBV_PORT_ACTIVE */
+	RDMAMSG_NAME_NODE_TYPE = 32,
+	RDMAMSG_NAME_TRANSPORT,
+	RDMAMSG_NAME_ATOMIC_CAP,
+	RDMAMSG_NAME_LINK_LAYER,
+	RDMAMSG_NAME_PORT_STATE,
+	RDMAMSG_NAME_PHYS_STATE,
+	RDMAMSG_NAME_GID_TYPE,
+	RDMAMSG_NAME_QP_TYPE,		/* also the bits of tso_qps etc. */
+	RDMAMSG_NAME_EVENT,		/* type of struct rdmamsg_event */
+	RDMAMSG_NAME_WIDTH,		/* "4X" */
+	RDMAMSG_NAME_SPEED,		/* "25.0 Gb/s", of a lane */
+	RDMAMSG_NAME_VL,		/* "VL0-3" */
+
+	/* flags of verbs, by the number of the bit, from 0 */
+	RDMAMSG_NAME_DEVICE_CAP = 64,	/* of cap_flags, cap_flags_ex */
+	RDMAMSG_NAME_PORT_CAP,		/* of cap_flags of a port */
+	RDMAMSG_NAME_PORT_CAP2,		/* of cap_flags2 */
+	RDMAMSG_NAME_ODP_GENERAL,	/* of odp_general */
+	RDMAMSG_NAME_ODP_CAP,		/* of odp_rc etc. */
+	RDMAMSG_NAME_RAW_PACKET_CAP,	/* of raw_packet_caps */
+	RDMAMSG_NAME_RX_HASH,		/* of rx_hash_fields */
+	RDMAMSG_NAME_RX_HASH_FUNCTION,	/* of rx_hash_functions */
+	RDMAMSG_NAME_TM_CAP,		/* of tm_flags */
+	RDMAMSG_NAME_PCI_ATOMIC,	/* of pci_swap etc. */
+	RDMAMSG_NAME_PORT_FLAG,		/* of flags of a port */
+
+	/* bits of the ability to calculate, "ADD" for RDMAMSG_CALC_ADD */
+	RDMAMSG_NAME_CALC_OP = 96,	/* of int_ops etc. */
+	RDMAMSG_NAME_CALC_TYPE,		/* of types */
+};
+
+/*
+ * Returns the name of a value, which is static text: "unknown" for any other
+ * value, and NULL for a bit without a name. Any thread.
+ */
+const char *rdmamsg_name(enum rdmamsg_name_kind kind, uint32_t value);
 
 /*
  * Returns the version of the library at run time, "0.1.0". The version at

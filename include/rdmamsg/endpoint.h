@@ -17,17 +17,12 @@ enum rdmamsg_state {
 };
 
 enum rdmamsg_state rdmamsg_ep_state(const struct rdmamsg_ep *ep);
-/* Returns static text: "connected", ..., "unknown" for any other value. */
-const char *rdmamsg_state_name(enum rdmamsg_state state);
 /*
  * Returns why the connection ends or has ended. Before the end begins, cause is
  * RDMAMSG_CAUSE_NONE. In state RDMAMSG_CLOSED the reason is final. Valid as
  * long as the endpoint, never NULL.
  */
 const struct rdmamsg_reason *rdmamsg_ep_reason(const struct rdmamsg_ep *ep);
-/* Return static text: "peer", "refused", ..., "unknown" for other values. */
-const char *rdmamsg_who_name(enum rdmamsg_who who);
-const char *rdmamsg_cause_name(enum rdmamsg_cause cause);
 
 struct rdmamsg *rdmamsg_ep_ctx(const struct rdmamsg_ep *ep);
 /* Returns the peer's setup_data, valid as long as the endpoint, or NULL. */

@@ -75,9 +75,6 @@ enum rdmamsg_path_state {
 	RDMAMSG_PATH_MIGRATED,	/* migrated, and NONE since then */
 };
 
-/* Returns static text: "armed", ..., "unknown" for any other value. */
-const char *rdmamsg_path_state_name(enum rdmamsg_path_state state);
-
 struct rdmamsg_ep_path {
 	size_t size;
 	enum rdmamsg_path_state state;
@@ -113,9 +110,6 @@ enum rdmamsg_path_change {
 	RDMAMSG_PATH_CHANGE_STANDBY,	/* a connection in advance is ready */
 	RDMAMSG_PATH_CHANGE_NOT_MOVED,	/* a planned move: 'text' says why */
 };
-
-/* Returns static text: "migrated", ..., "unknown" for any other value. */
-const char *rdmamsg_path_change_name(enum rdmamsg_path_change change);
 
 /* For on_path. Valid during the callback. */
 struct rdmamsg_path_event {

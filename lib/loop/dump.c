@@ -141,9 +141,11 @@ static void dump_port(const struct dump *d, const struct dev *dev, uint8_t port)
 		    "groups", port, strerror(-ret), u.eps, u.qps, u.groups);
 		return;
 	}
-	say(d, "  port %u: %s, %s, MTU %u, %u Mb/s: %u endpoints, %u queue "
-	    "pairs, %u groups", port, rdmamsg_port_state_name(a.state),
-	    rdmamsg_link_layer_name(a.link_layer),
+	say(d,
+	    "  port %u: %s, %s, MTU %u, %u Mb/s: %u endpoints, %u queue "
+	    "pairs, %u groups",
+	    port, rdmamsg_name(RDMAMSG_NAME_PORT_STATE, a.state),
+	    rdmamsg_name(RDMAMSG_NAME_LINK_LAYER, a.link_layer),
 	    rdmamsg_mtu_bytes(a.active_mtu),
 	    rdmamsg_link_mbps(a.active_width, a.active_speed), u.eps, u.qps,
 	    u.groups);
@@ -256,8 +258,9 @@ static void dump_qp(const struct dump *d, const struct rdmamsg_qp *q)
 	if (rdmamsg_qp_query(q, &a))
 		return;
 	say(d, "queue pair %p: qp 0x%x %s %s on %s port %u, peer qp 0x%x",
-	    (const void *)q, a.qp_num, rdmamsg_qp_type_name(a.type),
-	    qp_state_name(a.state), a.device, a.port, a.peer_qp_num);
+	    (const void *)q, a.qp_num,
+	    rdmamsg_name(RDMAMSG_NAME_QP_TYPE, a.type), qp_state_name(a.state),
+	    a.device, a.port, a.peer_qp_num);
 	say(d, "  requests: %u sends, %u receives%s; completion queue entries: "
 	    "%u for sends, %u for receives%s", a.max_send, a.max_recv,
 	    q->opts.srq ? " and those of an ibv_srq" : "", a.send_cq_entries,
@@ -304,8 +307,8 @@ static void dump_ep(const struct dump *d, const struct rdmamsg_ep *ep)
 	char local[96], peer[96];
 
 	rdmamsg__ep_stats_add(&s, ep);
-	say(d, "endpoint %p %s (%s): %s -> %s on %s, qp 0x%x",
-	    (const void *)ep, rdmamsg_state_name(rdmamsg_ep_state(ep)),
+	say(d, "endpoint %p %s (%s): %s -> %s on %s, qp 0x%x", (const void *)ep,
+	    rdmamsg_name(RDMAMSG_NAME_STATE, rdmamsg_ep_state(ep)),
 	    rdmamsg__ep_state_name(ep->state),
 	    rdmamsg__addr_text(&ep->connect.local_addr, local, sizeof(local)),
 	    rdmamsg__addr_text(&ep->connect.peer_addr, peer, sizeof(peer)),
@@ -331,8 +334,8 @@ static void dump_ep(const struct dump *d, const struct rdmamsg_ep *ep)
 	    (unsigned long long)s.keepalives, (unsigned long long)s.pings);
 	if (ep->close.reason_set)
 		say(d, "  ends because (%s, %s): %s",
-		    rdmamsg_who_name(ep->close.reason.who),
-		    rdmamsg_cause_name(ep->close.reason.cause),
+		    rdmamsg_name(RDMAMSG_NAME_WHO, ep->close.reason.who),
+		    rdmamsg_name(RDMAMSG_NAME_CAUSE, ep->close.reason.cause),
 		    ep->close.reason.text);
 	if (!ep->recorder)
 		return;

@@ -36,6 +36,7 @@
 #include <string.h>
 
 #include <infiniband/verbs.h>
+#include <rdmamsg/diag.h>
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/flow.h>
 #include <rdmamsg/memory.h>
@@ -162,8 +163,9 @@ static void tell_closed(struct rdmamsg_ep *ep)
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL,
 				   RDMAMSG_CAUSE_ABORTED, -ECANCELED,
 				   "aborted");
-	ep_info(ep, "closed (%s, %s): %s", rdmamsg_who_name(r->who),
-		rdmamsg_cause_name(r->cause), r->text);
+	ep_info(ep, "closed (%s, %s): %s",
+		rdmamsg_name(RDMAMSG_NAME_WHO, r->who),
+		rdmamsg_name(RDMAMSG_NAME_CAUSE, r->cause), r->text);
 	log_history(ep);
 	probe(closed, ep, r->who, r->cause, r->error,
 	      (const char *)r->text);

@@ -39,6 +39,7 @@
 #include <sys/socket.h>
 
 #include <infiniband/verbs.h>
+#include <rdmamsg/diag.h>
 #include <rdmamsg/failover.h>
 #include <rdmamsg/rdmamsg.h>
 
@@ -96,7 +97,8 @@ static void tell(struct rdmamsg_ep *ep, enum rdmamsg_path_change change,
 
 	snprintf(copy, sizeof(copy), "%s", text);
 	rdmamsg__record(ep->recorder, EVENT_PATH, change, f->own.port);
-	ep_info(ep, "path %s: %s", rdmamsg_path_change_name(change), copy);
+	ep_info(ep, "path %s: %s",
+		rdmamsg_name(RDMAMSG_NAME_PATH_CHANGE, change), copy);
 	probe(path, ep, change, ev.text);
 	ep->ctx->loop.told = true;
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_path, ep, &ev);

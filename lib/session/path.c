@@ -18,42 +18,6 @@
 #include <rdmamsg/failover.h>
 #include <rdmamsg/rdmamsg.h>
 
-const char *rdmamsg_path_state_name(enum rdmamsg_path_state state)
-{
-	switch (state) {
-	case RDMAMSG_PATH_NONE:
-		return "none";
-	case RDMAMSG_PATH_ARMING:
-		return "arming";
-	case RDMAMSG_PATH_ARMED:
-		return "armed";
-	case RDMAMSG_PATH_MIGRATED:
-		return "migrated";
-	}
-	return "unknown";
-}
-
-const char *rdmamsg_path_change_name(enum rdmamsg_path_change change)
-{
-	switch (change) {
-	case RDMAMSG_PATH_CHANGE_ARMED:
-		return "armed";
-	case RDMAMSG_PATH_CHANGE_MIGRATED:
-		return "migrated";
-	case RDMAMSG_PATH_CHANGE_LOST:
-		return "lost";
-	case RDMAMSG_PATH_CHANGE_DOWN:
-		return "down";
-	case RDMAMSG_PATH_CHANGE_RESUMED:
-		return "resumed";
-	case RDMAMSG_PATH_CHANGE_STANDBY:
-		return "standby";
-	case RDMAMSG_PATH_CHANGE_NOT_MOVED:
-		return "not moved";
-	}
-	return "unknown";
-}
-
 int rdmamsg_ep_path_query(const struct rdmamsg_ep *ep,
 			  struct rdmamsg_ep_path *ret)
 {

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include <infiniband/verbs.h>
+#include <rdmamsg/diag.h>
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/failover.h>
 #include <rdmamsg/rdmamsg.h>
@@ -114,8 +115,8 @@ static void reason_text(const struct event *e, char *buf, size_t size)
 {
 	uint32_t status = e->a & 0xffff, error = e->b & 0xffff;
 	int n = snprintf(buf, size, "%s, %s",
-			 rdmamsg_who_name(e->a >> 24),
-			 rdmamsg_cause_name(e->a >> 16 & 0xff));
+			 rdmamsg_name(RDMAMSG_NAME_WHO, e->a >> 24),
+			 rdmamsg_name(RDMAMSG_NAME_CAUSE, e->a >> 16 & 0xff));
 
 	if (error && n < (int)size)
 		n += snprintf(buf + n, size - (size_t)n, ", %s",
@@ -217,7 +218,7 @@ static void other_text(const struct event *e, char *buf, size_t size)
 		break;
 	case EVENT_PATH:
 		snprintf(buf, size, "path %s, alternate port %u",
-			 rdmamsg_path_change_name(e->a), e->b);
+			 rdmamsg_name(RDMAMSG_NAME_PATH_CHANGE, e->a), e->b);
 		break;
 	case EVENT_PORT:
 		snprintf(buf, size, "port %u: %s", e->b,

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdmamsg/diag.h>
 #include <rdmamsg/failover.h>
 #include <rdmamsg/rdmamsg.h>
 
@@ -56,11 +57,10 @@ static void met_text(const struct resume *r, char *buf, size_t size)
 						r->tries == 1 ? "try" :
 								"tries");
 		if (len < size)
-			len += (size_t)snprintf(buf + len, size - len,
-						"%s%u %s",
-						strchr(buf, ':') ? ", " : ": ",
-						r->met[i],
-						rdmamsg_cause_name(i));
+			len += (size_t)snprintf(
+				buf + len, size - len, "%s%u %s",
+				strchr(buf, ':') ? ", " : ": ", r->met[i],
+				rdmamsg_name(RDMAMSG_NAME_CAUSE, i));
 	}
 	if (len && len < size)
 		(void)snprintf(buf + len, size - len, ")");

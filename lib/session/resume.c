@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdmamsg/diag.h>
 #include <rdmamsg/failover.h>
 #include <rdmamsg/rdmamsg.h>
 
@@ -41,8 +42,8 @@
 void rdmamsg__path_tell(struct rdmamsg_ep *ep,
 			const struct rdmamsg_path_event *ev)
 {
-	ep_info(ep, "path %s: %s", rdmamsg_path_change_name(ev->change),
-		ev->text);
+	ep_info(ep, "path %s: %s",
+		rdmamsg_name(RDMAMSG_NAME_PATH_CHANGE, ev->change), ev->text);
 	probe(path, ep, ev->change, ev->text);
 	ep->ctx->loop.told = true;
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_path, ep, ev);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <sys/utsname.h>
 
+#include <rdmamsg/diag.h>
 #include <rdmamsg/version.h>
 
 #define VERSION	"%d.%d.%d"
@@ -53,7 +54,7 @@ static void json_cap(const struct rdmamsg_cap *c)
 {
 	json_next();
 	json_field("name", c->name, ", ");
-	json_field("how", rdmamsg_cap_how_name(c->how), ", ");
+	json_field("how", rdmamsg_name(RDMAMSG_NAME_CAP_HOW, c->how), ", ");
 	printf("\"tried\": %s, \"value\": %" PRIu64 ", ",
 	       c->tried ? "true" : "false", c->value);
 	json_field("reason", c->reason, " }");
@@ -73,8 +74,10 @@ static void json_begin(const struct facts *f, const struct utsname *u)
 	       d->vendor_id, d->vendor_part_id, d->hw_version);
 	printf("\"known\": %s },\n", facts_kind(f) ? "true" : "false");
 	printf("  \"port\": { \"number\": %u, ", options.port);
-	json_field("state", rdmamsg_port_state_name(p->state), ", ");
-	json_field("link_layer", rdmamsg_link_layer_name(p->link_layer), ", ");
+	json_field("state", rdmamsg_name(RDMAMSG_NAME_PORT_STATE, p->state),
+		   ", ");
+	json_field("link_layer",
+		   rdmamsg_name(RDMAMSG_NAME_LINK_LAYER, p->link_layer), ", ");
 	printf("\"mtu\": %u, \"mbps\": %u },\n  \"kernel\": { ", p->active_mtu,
 	       p->link_mbps);
 	json_field("system", u->sysname, ", ");
@@ -101,14 +104,15 @@ static void text_begin(const struct facts *f, const struct utsname *u)
 	printf("kernel: %s %s %s, %s\n", u->sysname, u->release, u->machine,
 	       u->version);
 	printf("port: %u, %s, %s, MTU %u, %u Mb/s\n", options.port,
-	       rdmamsg_port_state_name(p->state),
-	       rdmamsg_link_layer_name(p->link_layer), p->active_mtu,
-	       p->link_mbps);
+	       rdmamsg_name(RDMAMSG_NAME_PORT_STATE, p->state),
+	       rdmamsg_name(RDMAMSG_NAME_LINK_LAYER, p->link_layer),
+	       p->active_mtu, p->link_mbps);
 	printf("known: %s\n", facts_kind(f) ? "yes, its differences are listed" :
 	       "no, every case is expected to pass");
 	for (int i = 0; i < f->n_caps && options.verbose; i++)
 		printf("capability %s: %s, %s\n", f->caps[i].name,
-		       rdmamsg_cap_how_name(f->caps[i].how), f->caps[i].reason);
+		       rdmamsg_name(RDMAMSG_NAME_CAP_HOW, f->caps[i].how),
+		       f->caps[i].reason);
 }
 
 void report_begin(const struct facts *f)

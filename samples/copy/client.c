@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <rdmamsg/diag.h>
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/failover.h>
 
@@ -53,7 +54,8 @@ static void on_path(struct rdmamsg_ep *ep, const struct rdmamsg_path_event *even
 		return;
 	bar_clear(&c->bar);
 	fprintf(stderr, "rdmamsg-copy: %s: connection %s: %s\n", c->job->host,
-		rdmamsg_path_change_name(event->change), event->text);
+		rdmamsg_name(RDMAMSG_NAME_PATH_CHANGE, event->change),
+		event->text);
 }
 
 /*

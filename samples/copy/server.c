@@ -6,6 +6,7 @@
 #include "copy.h"
 #include "../output.h"
 
+#include <rdmamsg/diag.h>
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/failover.h>
 #include <rdmamsg/listener.h>
@@ -337,7 +338,8 @@ static void on_path(struct rdmamsg_ep *ep, const struct rdmamsg_path_event *even
 	if (event->change == RDMAMSG_PATH_CHANGE_DOWN ||
 	    event->change == RDMAMSG_PATH_CHANGE_RESUMED)
 		fprintf(stderr, "rdmamsg-copy: %s: connection %s: %s\n",
-			c->peer, rdmamsg_path_change_name(event->change),
+			c->peer,
+			rdmamsg_name(RDMAMSG_NAME_PATH_CHANGE, event->change),
 			event->text);
 }
 

@@ -194,7 +194,7 @@ void emit_coded(const char *key, const char *name, uint64_t code, int good)
 	end_field();
 }
 
-void emit_flags(const char *key, uint64_t value, name_fn *name)
+void emit_flags(const char *key, uint64_t value, enum rdmamsg_name_kind kind)
 {
 	const char *separator = options.json ? "" : " ";
 
@@ -203,7 +203,7 @@ void emit_flags(const char *key, uint64_t value, name_fn *name)
 	printf(options.json ? "{ \"value\": %" PRIu64 ", \"names\": [" :
 	       "0x%" PRIx64, value);
 	for (uint32_t bit = 0; bit < 64; bit++) {
-		const char *text = name(bit);
+		const char *text = rdmamsg_name(kind, bit);
 
 		if (!(value >> bit & 1) || !text)
 			continue;

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <rdmamsg/diag.h>
+
 /* Exit statuses. */
 enum { ALL_WELL, FAILED, WRONG_USE };
 
@@ -17,8 +19,6 @@ struct options {
 };
 
 extern struct options options;
-
-typedef const char *name_fn(uint32_t value);
 
 /* emit.c */
 void emit_begin(void);
@@ -37,7 +37,7 @@ void emit_hex(const char *key, uint64_t value);
 /* A value with its name. good: colour on a terminal, -1 for none. */
 void emit_coded(const char *key, const char *name, uint64_t code, int good);
 /* A set of flags with their names. */
-void emit_flags(const char *key, uint64_t value, name_fn *name);
+void emit_flags(const char *key, uint64_t value, enum rdmamsg_name_kind kind);
 /* The next field means nothing on this port. */
 void emit_not_applicable(void);
 

@@ -104,7 +104,7 @@ static void show_gid(const struct rdmamsg_gid_attr *g)
 		emit_object("index", key);
 		emit_text("gid", full);
 		emit_text("address", g->text);
-		emit_text("type", rdmamsg_gid_type_name(g->type));
+		emit_text("type", rdmamsg_name(RDMAMSG_NAME_GID_TYPE, g->type));
 		emit_text("netdev", g->netdev);
 		emit_object_end();
 		return;
@@ -112,8 +112,8 @@ static void show_gid(const struct rdmamsg_gid_attr *g)
 	snprintf(key, sizeof(key), "GID[%u]", g->index);
 	snprintf(text, sizeof(text), "%s, %s%s%s",
 		 g->type == GID_ROCE_V2 ? g->text : full,
-		 rdmamsg_gid_type_name(g->type), g->netdev[0] ? ", " : "",
-		 g->netdev);
+		 rdmamsg_name(RDMAMSG_NAME_GID_TYPE, g->type),
+		 g->netdev[0] ? ", " : "", g->netdev);
 	emit_text(key, text);
 }
 
@@ -219,12 +219,12 @@ static void show_all_of_port(const struct rdmamsg_port_attr *a)
 	emit_hex("port_lmc", a->lmc);
 	show_mtu("max_mtu", a->max_mtu);
 	emit_hex("max_msg_sz", a->max_msg_size);
-	emit_flags("port_cap_flags", a->cap_flags, rdmamsg_port_cap_name);
-	emit_flags("port_cap_flags2", a->cap_flags2, rdmamsg_port_cap2_name);
-	emit_flags("flags", a->flags, rdmamsg_port_flag_name);
+	emit_flags("port_cap_flags", a->cap_flags, RDMAMSG_NAME_PORT_CAP);
+	emit_flags("port_cap_flags2", a->cap_flags2, RDMAMSG_NAME_PORT_CAP2);
+	emit_flags("flags", a->flags, RDMAMSG_NAME_PORT_FLAG);
 	mark(a, RDMAMSG_PORT_VLS);
-	emit_coded("max_vl_num", rdmamsg_vl_name(a->max_vl_num), a->max_vl_num,
-		   -1);
+	emit_coded("max_vl_num", rdmamsg_name(RDMAMSG_NAME_VL, a->max_vl_num),
+		   a->max_vl_num, -1);
 	mark(a, RDMAMSG_PORT_VLS);
 	emit_number("vls", a->vls);
 	mark(a, RDMAMSG_PORT_BAD_PKEYS);
@@ -241,13 +241,16 @@ static void show_all_of_port(const struct rdmamsg_port_attr *a)
 	mark(a, RDMAMSG_PORT_INIT_TYPE_REPLY);
 	emit_number("init_type_reply", a->init_type_reply);
 	mark(a, RDMAMSG_PORT_WIDTH);
-	emit_coded("active_width", rdmamsg_width_name(a->active_width),
+	emit_coded("active_width",
+		   rdmamsg_name(RDMAMSG_NAME_WIDTH, a->active_width),
 		   a->active_width, -1);
 	mark(a, RDMAMSG_PORT_SPEED);
-	emit_coded("active_speed", rdmamsg_speed_name(a->active_speed),
+	emit_coded("active_speed",
+		   rdmamsg_name(RDMAMSG_NAME_SPEED, a->active_speed),
 		   a->active_speed, -1);
 	mark(a, RDMAMSG_PORT_PHYS_STATE);
-	emit_coded("phys_state", rdmamsg_phys_state_name(a->phys_state),
+	emit_coded("phys_state",
+		   rdmamsg_name(RDMAMSG_NAME_PHYS_STATE, a->phys_state),
 		   a->phys_state, -1);
 }
 
@@ -262,9 +265,10 @@ static void show_port(const char *device, uint32_t port, int *status)
 	}
 	snprintf(number, sizeof(number), "%u", port);
 	emit_object("port", number);
-	emit_coded("state", rdmamsg_port_state_name(a.state), a.state,
-		   rdmamsg_port_is_usable(&a));
-	emit_text("link_layer", rdmamsg_link_layer_name(a.link_layer));
+	emit_coded("state", rdmamsg_name(RDMAMSG_NAME_PORT_STATE, a.state),
+		   a.state, rdmamsg_port_is_usable(&a));
+	emit_text("link_layer",
+		  rdmamsg_name(RDMAMSG_NAME_LINK_LAYER, a.link_layer));
 	show_mtu("active_mtu", a.active_mtu);
 	show_rate(&a);
 	if (options.verbose || options.json)
@@ -281,45 +285,47 @@ static void show_port(const char *device, uint32_t port, int *status)
 static void show_all_of_device(const struct rdmamsg_device_attr *a)
 {
 	emit_text("node", a->node);
-	emit_coded("node_type", rdmamsg_node_type_name(a->node_type),
+	emit_coded("node_type",
+		   rdmamsg_name(RDMAMSG_NAME_NODE_TYPE, a->node_type),
 		   (uint32_t)a->node_type, -1);
 	emit_text("sys_image_guid", a->image_guid_text);
 	emit_hex("vendor_id", a->vendor_id);
 	emit_number("vendor_part_id", a->vendor_part_id);
 	emit_hex("hw_ver", a->hw_version);
 	emit_text("board_id", a->board);
-	emit_flags("device_cap_flags", a->cap_flags, rdmamsg_device_cap_name);
+	emit_flags("device_cap_flags", a->cap_flags, RDMAMSG_NAME_DEVICE_CAP);
 	emit_flags("device_cap_flags_ex", a->cap_flags_ex,
-		   rdmamsg_device_cap_name);
-	emit_coded("atomic_cap", rdmamsg_atomic_cap_name(a->atomic_cap),
+		   RDMAMSG_NAME_DEVICE_CAP);
+	emit_coded("atomic_cap",
+		   rdmamsg_name(RDMAMSG_NAME_ATOMIC_CAP, a->atomic_cap),
 		   a->atomic_cap, -1);
 	show_fields(a, limits, sizeof(limits) / sizeof(limits[0]));
 	emit_flags("general_odp_caps", a->odp_general,
-		   rdmamsg_odp_general_name);
-	emit_flags("rc_odp_caps", a->odp_rc, rdmamsg_odp_cap_name);
-	emit_flags("uc_odp_caps", a->odp_uc, rdmamsg_odp_cap_name);
-	emit_flags("ud_odp_caps", a->odp_ud, rdmamsg_odp_cap_name);
-	emit_flags("xrc_odp_caps", a->odp_xrc, rdmamsg_odp_cap_name);
-	emit_flags("tso_supported_qp", a->tso_qps, rdmamsg_qp_type_name);
-	emit_flags("rss_supported_qp", a->rss_qps, rdmamsg_qp_type_name);
+		   RDMAMSG_NAME_ODP_GENERAL);
+	emit_flags("rc_odp_caps", a->odp_rc, RDMAMSG_NAME_ODP_CAP);
+	emit_flags("uc_odp_caps", a->odp_uc, RDMAMSG_NAME_ODP_CAP);
+	emit_flags("ud_odp_caps", a->odp_ud, RDMAMSG_NAME_ODP_CAP);
+	emit_flags("xrc_odp_caps", a->odp_xrc, RDMAMSG_NAME_ODP_CAP);
+	emit_flags("tso_supported_qp", a->tso_qps, RDMAMSG_NAME_QP_TYPE);
+	emit_flags("rss_supported_qp", a->rss_qps, RDMAMSG_NAME_QP_TYPE);
 	emit_flags("rx_hash_function", a->rx_hash_functions,
-		   rdmamsg_rx_hash_function_name);
+		   RDMAMSG_NAME_RX_HASH_FUNCTION);
 	emit_flags("rx_hash_fields_mask", a->rx_hash_fields,
-		   rdmamsg_rx_hash_name);
+		   RDMAMSG_NAME_RX_HASH);
 	emit_flags("raw_packet_caps", a->raw_packet_caps,
-		   rdmamsg_raw_packet_cap_name);
-	emit_flags("qp_rate_supported_qp", a->rate_qps, rdmamsg_qp_type_name);
-	emit_flags("tm_flags", a->tm_flags, rdmamsg_tm_cap_name);
-	emit_flags("pci_fetch_add", a->pci_fetch_add, rdmamsg_pci_atomic_name);
-	emit_flags("pci_swap", a->pci_swap, rdmamsg_pci_atomic_name);
+		   RDMAMSG_NAME_RAW_PACKET_CAP);
+	emit_flags("qp_rate_supported_qp", a->rate_qps, RDMAMSG_NAME_QP_TYPE);
+	emit_flags("tm_flags", a->tm_flags, RDMAMSG_NAME_TM_CAP);
+	emit_flags("pci_fetch_add", a->pci_fetch_add, RDMAMSG_NAME_PCI_ATOMIC);
+	emit_flags("pci_swap", a->pci_swap, RDMAMSG_NAME_PCI_ATOMIC);
 	emit_flags("pci_compare_swap", a->pci_compare_swap,
-		   rdmamsg_pci_atomic_name);
+		   RDMAMSG_NAME_PCI_ATOMIC);
 	show_fields(a, extended, sizeof(extended) / sizeof(extended[0]));
 }
 
 /* A limit of an ability, or the set of operations that it has. */
 static void show_limit(const struct rdmamsg_cap *c, const char *name,
-		       uint32_t value, name_fn *bit)
+		       uint32_t value, enum rdmamsg_name_kind bit)
 {
 	char key[80];
 
@@ -333,29 +339,9 @@ static void show_limit(const struct rdmamsg_cap *c, const char *name,
 		emit_number(key, value);
 }
 
-static const char *calc_op_name(uint32_t bit)
-{
-	static const char *const names[] = {
-		[RDMAMSG_CALC_ADD] = "ADD", [RDMAMSG_CALC_AND] = "AND",
-		[RDMAMSG_CALC_OR] = "OR", [RDMAMSG_CALC_XOR] = "XOR",
-		[RDMAMSG_CALC_MIN] = "MIN", [RDMAMSG_CALC_MAX] = "MAX",
-	};
-
-	return bit < sizeof(names) / sizeof(names[0]) ? names[bit] : NULL;
-}
-
-static const char *calc_type_name(uint32_t bit)
-{
-	static const char *const names[] = {
-		[RDMAMSG_CALC_INT] = "INT", [RDMAMSG_CALC_UINT] = "UINT",
-		[RDMAMSG_CALC_DOUBLE] = "DOUBLE",
-	};
-
-	return bit < sizeof(names) / sizeof(names[0]) ? names[bit] : NULL;
-}
-
 #define LIMIT(ability, member)	\
-	show_limit(c, #member, c->limits.ability.member, NULL)
+	show_limit(c, #member, c->limits.ability.member, \
+		   (enum rdmamsg_name_kind)0)
 #define SET(ability, member, name) \
 	show_limit(c, #member, c->limits.ability.member, name)
 
@@ -383,11 +369,11 @@ static void show_limits(const struct rdmamsg_cap *c)
 		LIMIT(ext_atomics, swapped);
 		break;
 	case RDMAMSG_CAP_CHAINS:
-		SET(chains, types, calc_type_name);
+		SET(chains, types, RDMAMSG_NAME_CALC_TYPE);
 		LIMIT(chains, sizes);
-		SET(chains, int_ops, calc_op_name);
-		SET(chains, uint_ops, calc_op_name);
-		SET(chains, double_ops, calc_op_name);
+		SET(chains, int_ops, RDMAMSG_NAME_CALC_OP);
+		SET(chains, uint_ops, RDMAMSG_NAME_CALC_OP);
+		SET(chains, double_ops, RDMAMSG_NAME_CALC_OP);
 		break;
 	default:
 		break;
@@ -400,7 +386,7 @@ static void show_cap(const struct rdmamsg_cap *c)
 
 	if (options.json) {
 		emit_object("name", c->name);
-		emit_text("how", rdmamsg_cap_how_name(c->how));
+		emit_text("how", rdmamsg_name(RDMAMSG_NAME_CAP_HOW, c->how));
 		emit_number("tried", c->tried);
 		emit_number("value", c->value);
 		emit_text("reason", c->reason);
@@ -409,8 +395,8 @@ static void show_cap(const struct rdmamsg_cap *c)
 		return;
 	}
 	snprintf(key, sizeof(key), "capability %s", c->name);
-	snprintf(text, sizeof(text), "%s, %s", rdmamsg_cap_how_name(c->how),
-		 c->reason);
+	snprintf(text, sizeof(text), "%s, %s",
+		 rdmamsg_name(RDMAMSG_NAME_CAP_HOW, c->how), c->reason);
 	emit_text(key, text);
 	if (c->how != RDMAMSG_CAP_ABSENT)
 		show_limits(c);
@@ -440,7 +426,8 @@ static int show_device(const struct rdmamsg_device_attr *a)
 	}
 	emit_object("device", a->name);
 	emit_text("kind", a->kind);
-	emit_coded("transport", rdmamsg_transport_name(a->transport),
+	emit_coded("transport",
+		   rdmamsg_name(RDMAMSG_NAME_TRANSPORT, a->transport),
 		   (uint32_t)a->transport, -1);
 	emit_text("fw_ver", a->firmware);
 	emit_text("node_guid", a->node_guid_text);

@@ -89,7 +89,7 @@ static const char *state_of(const char *device, uint32_t port)
 
 	if (!port || rdmamsg_port_query(device, port, &a))
 		return NULL;
-	return rdmamsg_port_state_name(a.state);
+	return rdmamsg_name(RDMAMSG_NAME_PORT_STATE, a.state);
 }
 
 static void on_event(struct rdmamsg *ctx, const struct rdmamsg_event *ev)
@@ -103,7 +103,8 @@ static void on_event(struct rdmamsg *ctx, const struct rdmamsg_event *ev)
 	if (options.count && events == options.count)
 		return;
 	print_event(ev->device, ev->port,
-		    ev->type < 0 ? "REMOVED" : rdmamsg_event_name(ev->type),
+		    ev->type < 0 ? "REMOVED"
+				 : rdmamsg_name(RDMAMSG_NAME_EVENT, ev->type),
 		    ev->name, state_of(ev->device, ev->port));
 	events++;
 }

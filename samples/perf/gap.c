@@ -3,13 +3,14 @@
 #include "perf.h"
 
 #include <stdio.h>
+#include <rdmamsg/diag.h>
 #include <rdmamsg/failover.h>
 
 void perf_gap_path(struct perf_gap *g, const struct rdmamsg_path_event *ev)
 {
 	perf_progress(NULL, 0, 0, 0);
 	fprintf(stderr, "rdmamsg-perf: path %s: %s\n",
-		rdmamsg_path_change_name(ev->change), ev->text);
+		rdmamsg_name(RDMAMSG_NAME_PATH_CHANGE, ev->change), ev->text);
 	if (ev->change != RDMAMSG_PATH_CHANGE_RESUMED)
 		return;
 	g->resumes++;

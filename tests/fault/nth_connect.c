@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <rdmamsg/device.h>
+#include <rdmamsg/diag.h>
 #include <rdmamsg/rdmamsg.h>
 
 #include <string.h>
@@ -62,8 +63,9 @@ static void query_caps(void)
 	for (int i = 0; i < RDMAMSG_CAPS; i++) {
 		if (now[i].how > before[i].how || !now[i].reason[0])
 			fail("%s is %s with a fault, %s without: %s",
-			     now[i].name, rdmamsg_cap_how_name(now[i].how),
-			     rdmamsg_cap_how_name(before[i].how),
+			     now[i].name,
+			     rdmamsg_name(RDMAMSG_NAME_CAP_HOW, now[i].how),
+			     rdmamsg_name(RDMAMSG_NAME_CAP_HOW, before[i].how),
 			     now[i].reason);
 		reported += strcmp(now[i].reason, before[i].reason) ||
 			    memcmp(&now[i].limits, &before[i].limits,

@@ -4,6 +4,7 @@
 #include "common.h"
 
 #include <infiniband/verbs.h>
+#include <rdmamsg/diag.h>
 
 #define SOFT_ETHERNET	(1u << 0)
 #define SOFT_IB		(1u << 1)
@@ -57,7 +58,7 @@ bool test_ability(enum rdmamsg_cap_id cap, enum rdmamsg_cap_how how, bool seen)
 		return seen;
 	(void)rdmamsg_cap_query(test_device(), cap, &c);
 	fail_msg("%s has %s, %s, but the library: %s", test_device(), c.name,
-		 rdmamsg_cap_how_name(how), c.reason);
+		 rdmamsg_name(RDMAMSG_NAME_CAP_HOW, how), c.reason);
 	return false;
 }
 

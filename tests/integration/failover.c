@@ -10,6 +10,7 @@
 #include "oob_pair.h"
 
 #include <sys/wait.h>
+#include <rdmamsg/diag.h>
 #include <rdmamsg/failover.h>
 
 #define PORTS	"3"
@@ -545,7 +546,8 @@ static void link__without_alternates_SAYS_WHY(void **state)
 static void child_path(struct rdmamsg_ep *ep,
 		       const struct rdmamsg_path_event *ev)
 {
-	say("%s %u\n", rdmamsg_path_change_name(ev->change), ev->port);
+	say("%s %u\n", rdmamsg_name(RDMAMSG_NAME_PATH_CHANGE, ev->change),
+	    ev->port);
 }
 
 /* Echoes messages. The argument is the port to connect to, or "0". */

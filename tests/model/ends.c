@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdmamsg/diag.h>
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/failover.h>
 
@@ -281,7 +282,7 @@ static void on_path(struct rdmamsg_ep *ep, const struct rdmamsg_path_event *ev)
 	struct end *e = end_of(ep);
 
 	sim_trace("%d: path %s: %s\n", e->index,
-		  rdmamsg_path_change_name(ev->change), ev->text);
+		  rdmamsg_name(RDMAMSG_NAME_PATH_CHANGE, ev->change), ev->text);
 	switch (ev->change) {
 	case RDMAMSG_PATH_CHANGE_DOWN:
 		if (e->down)

@@ -29,6 +29,7 @@
 #include "peer.h"
 
 #include <rdmamsg/device.h>
+#include <rdmamsg/diag.h>
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/failover.h>
 #include <rdmamsg/rdmamsg.h>
@@ -350,8 +351,9 @@ static void on_resumed(struct rdmamsg_ep *ep)
 static void on_path(struct rdmamsg_ep *ep, const struct rdmamsg_path_event *ev)
 {
 	(void)ep;
-	printf("path %s %u %u %s\n", rdmamsg_path_change_name(ev->change),
-	       ev->ms, ev->repeated, ev->text);
+	printf("path %s %u %u %s\n",
+	       rdmamsg_name(RDMAMSG_NAME_PATH_CHANGE, ev->change), ev->ms,
+	       ev->repeated, ev->text);
 }
 
 static void forget(struct conn *c)

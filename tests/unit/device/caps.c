@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <infiniband/verbs.h>
 #include <rdmamsg/device.h>
+#include <rdmamsg/diag.h>
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/rdmamsg.h>
 
@@ -46,7 +47,8 @@ static void assert_cap(enum rdmamsg_cap_id id, enum rdmamsg_cap_how how,
 
 	if (cap.how != how || !strstr(cap.reason, text))
 		print_message("%s: %s, %s\n", cap.name,
-			      rdmamsg_cap_how_name(cap.how), cap.reason);
+			      rdmamsg_name(RDMAMSG_NAME_CAP_HOW, cap.how),
+			      cap.reason);
 	assert_int_equal(cap.how, how);
 	assert_non_null(strstr(cap.reason, text));
 	assert_int_equal(cap.tried, 1);
@@ -689,11 +691,16 @@ static void caps__fork_SAYS_WHO_COPIES(void **state)
 
 static void names__how_HAS_TEXT(void **state)
 {
-	assert_string_equal(rdmamsg_cap_how_name(RDMAMSG_CAP_ABSENT), "absent");
-	assert_string_equal(rdmamsg_cap_how_name(RDMAMSG_CAP_SOFTWARE),
-			    "software");
-	assert_string_equal(rdmamsg_cap_how_name(RDMAMSG_CAP_NATIVE), "native");
-	assert_string_equal(rdmamsg_cap_how_name(3), "unknown");
+	assert_string_equal(
+		rdmamsg_name(RDMAMSG_NAME_CAP_HOW, RDMAMSG_CAP_ABSENT),
+		"absent");
+	assert_string_equal(
+		rdmamsg_name(RDMAMSG_NAME_CAP_HOW, RDMAMSG_CAP_SOFTWARE),
+		"software");
+	assert_string_equal(
+		rdmamsg_name(RDMAMSG_NAME_CAP_HOW, RDMAMSG_CAP_NATIVE),
+		"native");
+	assert_string_equal(rdmamsg_name(RDMAMSG_NAME_CAP_HOW, 3), "unknown");
 }
 
 /* ---- the link modes ----------------------------------------------------- */

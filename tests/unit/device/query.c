@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <infiniband/verbs.h>
 #include <rdmamsg/device.h>
+#include <rdmamsg/diag.h>
 #include <rdmamsg/rdmamsg.h>
 
 #include "../own_fabric.h"
@@ -627,50 +628,59 @@ static void gid__nonsense_EINVAL(void **state)
 
 /* ---- names ------------------------------------------------------------- */
 
+static void named(enum rdmamsg_name_kind kind, uint32_t value,
+		  const char *name)
+{
+	if (name)
+		assert_string_equal(rdmamsg_name(kind, value), name);
+	else
+		assert_null(rdmamsg_name(kind, value));
+}
+
 static void names__values_and_flags_HAVE_TEXT(void **state)
 {
-	assert_string_equal(rdmamsg_node_type_name(IBV_NODE_RNIC), "RNIC");
-	assert_string_equal(rdmamsg_node_type_name(-1), "unknown");
-	assert_string_equal(rdmamsg_transport_name(IBV_TRANSPORT_IWARP),
-			    "iWARP");
-	assert_string_equal(rdmamsg_atomic_cap_name(IBV_ATOMIC_GLOB), "GLOB");
-	assert_string_equal(rdmamsg_link_layer_name(0), "InfiniBand");
-	assert_string_equal(rdmamsg_link_layer_name(2), "Ethernet");
-	assert_string_equal(rdmamsg_port_state_name(IBV_PORT_ARMED), "ARMED");
-	assert_string_equal(rdmamsg_port_state_name(6), "unknown");
-	assert_string_equal(rdmamsg_phys_state_name(7), "PHY_TEST");
-	assert_string_equal(rdmamsg_phys_state_name(0), "unknown");
-	assert_string_equal(rdmamsg_gid_type_name(1), "RoCE v1");
-	assert_string_equal(rdmamsg_qp_type_name(IBV_QPT_UD), "UD");
-	assert_string_equal(rdmamsg_qp_type_name(5), "unknown");
-	assert_string_equal(rdmamsg_event_name(IBV_EVENT_GID_CHANGE),
-			    "GID_CHANGE");
-	assert_string_equal(rdmamsg_event_name(-1), "DEVICE_REMOVED");
-	assert_string_equal(rdmamsg_event_name(99), "unknown");
-	assert_string_equal(rdmamsg_width_name(16), "2X");
-	assert_string_equal(rdmamsg_speed_name(16), "14.0 Gb/s");
-	assert_string_equal(rdmamsg_vl_name(3), "VL0-3");
-	assert_string_equal(rdmamsg_vl_name(0), "unknown");
-	assert_string_equal(rdmamsg_device_cap_name(34), "RAW_SCATTER_FCS");
-	assert_null(rdmamsg_device_cap_name(63));
-	assert_string_equal(rdmamsg_port_cap_name(25), "CLIENT_REG_SUP");
-	assert_string_equal(rdmamsg_port_cap_name(10), "SM_DISABLED");
-	assert_null(rdmamsg_port_cap_name(0));
-	assert_string_equal(rdmamsg_port_cap2_name(10), "LINK_SPEED_NDR_SUP");
-	assert_string_equal(rdmamsg_odp_general_name(1),
-			    "ODP_SUPPORT_IMPLICIT");
-	assert_string_equal(rdmamsg_odp_cap_name(5), "SUPPORT_SRQ");
-	assert_null(rdmamsg_odp_cap_name(6));
-	assert_string_equal(rdmamsg_raw_packet_cap_name(3), "DELAY_DROP");
-	assert_string_equal(rdmamsg_rx_hash_name(31), "INNER");
-	assert_string_equal(rdmamsg_rx_hash_function_name(0), "TOEPLITZ");
-	assert_null(rdmamsg_rx_hash_function_name(1));
-	assert_string_equal(rdmamsg_tm_cap_name(0), "RC");
-	assert_null(rdmamsg_tm_cap_name(1));
-	assert_string_equal(rdmamsg_pci_atomic_name(2), "16_BYTE_SIZE_SUP");
-	assert_null(rdmamsg_pci_atomic_name(3));
-	assert_string_equal(rdmamsg_port_flag_name(0), "GRH_REQUIRED");
-	assert_null(rdmamsg_port_flag_name(1));
+	named(RDMAMSG_NAME_NODE_TYPE, IBV_NODE_RNIC, "RNIC");
+	named(RDMAMSG_NAME_NODE_TYPE, UINT32_MAX, "unknown");
+	named(RDMAMSG_NAME_TRANSPORT, IBV_TRANSPORT_IWARP, "iWARP");
+	named(RDMAMSG_NAME_ATOMIC_CAP, IBV_ATOMIC_GLOB, "GLOB");
+	named(RDMAMSG_NAME_LINK_LAYER, 0, "InfiniBand");
+	named(RDMAMSG_NAME_LINK_LAYER, 2, "Ethernet");
+	named(RDMAMSG_NAME_PORT_STATE, IBV_PORT_ARMED, "ARMED");
+	named(RDMAMSG_NAME_PORT_STATE, 6, "unknown");
+	named(RDMAMSG_NAME_PHYS_STATE, 7, "PHY_TEST");
+	named(RDMAMSG_NAME_PHYS_STATE, 0, "unknown");
+	named(RDMAMSG_NAME_GID_TYPE, 1, "RoCE v1");
+	named(RDMAMSG_NAME_QP_TYPE, IBV_QPT_UD, "UD");
+	named(RDMAMSG_NAME_QP_TYPE, 5, "unknown");
+	named(RDMAMSG_NAME_EVENT, IBV_EVENT_GID_CHANGE, "GID_CHANGE");
+	named(RDMAMSG_NAME_EVENT, UINT32_MAX, "DEVICE_REMOVED");
+	named(RDMAMSG_NAME_EVENT, 99, "unknown");
+	named(RDMAMSG_NAME_WIDTH, 16, "2X");
+	named(RDMAMSG_NAME_SPEED, 16, "14.0 Gb/s");
+	named(RDMAMSG_NAME_VL, 3, "VL0-3");
+	named(RDMAMSG_NAME_VL, 0, "unknown");
+	named(RDMAMSG_NAME_DEVICE_CAP, 34, "RAW_SCATTER_FCS");
+	named(RDMAMSG_NAME_DEVICE_CAP, 63, NULL);
+	named(RDMAMSG_NAME_PORT_CAP, 25, "CLIENT_REG_SUP");
+	named(RDMAMSG_NAME_PORT_CAP, 10, "SM_DISABLED");
+	named(RDMAMSG_NAME_PORT_CAP, 0, NULL);
+	named(RDMAMSG_NAME_PORT_CAP2, 10, "LINK_SPEED_NDR_SUP");
+	named(RDMAMSG_NAME_ODP_GENERAL, 1, "ODP_SUPPORT_IMPLICIT");
+	named(RDMAMSG_NAME_ODP_CAP, 5, "SUPPORT_SRQ");
+	named(RDMAMSG_NAME_ODP_CAP, 6, NULL);
+	named(RDMAMSG_NAME_RAW_PACKET_CAP, 3, "DELAY_DROP");
+	named(RDMAMSG_NAME_RX_HASH, 31, "INNER");
+	named(RDMAMSG_NAME_RX_HASH_FUNCTION, 0, "TOEPLITZ");
+	named(RDMAMSG_NAME_RX_HASH_FUNCTION, 1, NULL);
+	named(RDMAMSG_NAME_TM_CAP, 0, "RC");
+	named(RDMAMSG_NAME_TM_CAP, 1, NULL);
+	named(RDMAMSG_NAME_PCI_ATOMIC, 2, "16_BYTE_SIZE_SUP");
+	named(RDMAMSG_NAME_PCI_ATOMIC, 3, NULL);
+	named(RDMAMSG_NAME_PORT_FLAG, 0, "GRH_REQUIRED");
+	named(RDMAMSG_NAME_PORT_FLAG, 1, NULL);
+	named((enum rdmamsg_name_kind)0, 0, "unknown");
+	named((enum rdmamsg_name_kind)-1, 0, "unknown");
+	named(RDMAMSG_NAME_CAP_HOW + 1, 0, "unknown");
 }
 
 /* The six bits that the documents of verbs have, and one of the second word. */

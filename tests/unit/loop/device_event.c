@@ -25,6 +25,7 @@
 #include <cmocka.h>
 
 #include <rdmamsg/device.h>
+#include <rdmamsg/diag.h>
 #include <rdmamsg/group.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/verbs.h>
@@ -232,8 +233,8 @@ static struct told expect_one(enum ibv_event_type type, uint32_t element)
 	struct told *t = raise_and_count(type, element, &count);
 
 	if (count != 1)
-		fail_msg("'%s' is told %u times", rdmamsg_event_name(type),
-			 count);
+		fail_msg("'%s' is told %u times",
+			 rdmamsg_name(RDMAMSG_NAME_EVENT, type), count);
 	assert_int_equal(t->type, type);
 	return *t;
 }
@@ -244,7 +245,8 @@ static void expect_none(enum ibv_event_type type, uint32_t element)
 
 	(void)raise_and_count(type, element, &count);
 	if (count)
-		fail_msg("'%s' is told", rdmamsg_event_name(type));
+		fail_msg("'%s' is told",
+			 rdmamsg_name(RDMAMSG_NAME_EVENT, type));
 }
 
 static uint32_t qpn_of(const struct rdmamsg_ep *e)

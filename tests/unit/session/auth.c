@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <rdmamsg/diag.h>
 #include <rdmamsg/listener.h>
 #include <rdmamsg/oob.h>
 
@@ -173,7 +174,8 @@ static void assert_reason(const struct side *s, enum rdmamsg_cause cause,
 {
 	assert_null(s->ep);		/* on_connected was not called */
 	if (s->why.cause != cause || !strstr(s->why.text, word))
-		fail_msg("cause %s, \"%s\"", rdmamsg_cause_name(s->why.cause),
+		fail_msg("cause %s, \"%s\"",
+			 rdmamsg_name(RDMAMSG_NAME_CAUSE, s->why.cause),
 			 s->why.text);
 	assert_int_equal(s->why.who, RDMAMSG_WHO_PEER);
 	if (cause == RDMAMSG_CAUSE_AUTH)

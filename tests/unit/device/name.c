@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: each flag of a device and a port has the name that verbs.h gives
- * it, and the other bits have none; and what each kind of device says about
- * atomic operations becomes their scope.
+ * Description: each enumerator of the library has a name of its own, each flag
+ * of a device and a port has the name that verbs.h gives it, and the other
+ * values and bits have none; and what each kind of device says about atomic
+ * operations becomes their scope.
  */
 #include "device/device.h"
 #include "device/quirks.h"
@@ -10,9 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <infiniband/verbs.h>
+#include <rdmamsg/chain.h>
 #include <rdmamsg/device.h>
+#include <rdmamsg/diag.h>
 #include <rdmamsg/endpoint.h>
+#include <rdmamsg/failover.h>
+#include <rdmamsg/rdmamsg.h>
 
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -34,11 +40,12 @@ static const char *name_of(const struct flag *flags, size_t n, uint32_t bit)
 	return NULL;
 }
 
-static void check_names(const char *(*name)(uint32_t bit),
-			const struct flag *flags, size_t n)
+static void check_names(enum rdmamsg_name_kind kind, const struct flag *flags,
+			size_t n)
 {
 	for (uint32_t bit = 0; bit < 64; bit++) {
-		const char *want = name_of(flags, n, bit), *is = name(bit);
+		const char *want = name_of(flags, n, bit);
+		const char *is = rdmamsg_name(kind, bit);
 
 		if (!want)
 			assert_null(is);
@@ -46,6 +53,44 @@ static void check_names(const char *(*name)(uint32_t bit),
 			fail_msg("bit %u: %s, not %s", bit, is ? is : "none",
 				 want);
 	}
+}
+
+/* Values from first to last have distinct names; their neighbours have none. */
+static void check_values(enum rdmamsg_name_kind kind, int first, int last)
+{
+	for (int n = first; n <= last; n++) {
+		const char *name = rdmamsg_name(kind, (uint32_t)n);
+
+		assert_string_not_equal(name, "unknown");
+		assert_true(islower(*name));
+		for (int m = first; m < n; m++)
+			assert_string_not_equal(name, rdmamsg_name(kind,
+							(uint32_t)m));
+	}
+	assert_string_equal(rdmamsg_name(kind, (uint32_t)(first - 1)),
+			    "unknown");
+	assert_string_equal(rdmamsg_name(kind, (uint32_t)last + 1), "unknown");
+	assert_string_equal(rdmamsg_name(kind, 1u << 30), "unknown");
+}
+
+static void library__each_enumerator_HAS_ITS_NAME(void **state)
+{
+	check_values(RDMAMSG_NAME_WHO, RDMAMSG_WHO_NONE, RDMAMSG_WHO_DEVICE);
+	check_values(RDMAMSG_NAME_CAUSE, RDMAMSG_CAUSE_NONE,
+		     RDMAMSG_CAUSE_CRC);
+	check_values(RDMAMSG_NAME_STATE, RDMAMSG_CONNECTING, RDMAMSG_CLOSED);
+	check_values(RDMAMSG_NAME_PATH_STATE, RDMAMSG_PATH_NONE,
+		     RDMAMSG_PATH_MIGRATED);
+	check_values(RDMAMSG_NAME_PATH_CHANGE, RDMAMSG_PATH_CHANGE_ARMED,
+		     RDMAMSG_PATH_CHANGE_NOT_MOVED);
+	check_values(RDMAMSG_NAME_CAP_HOW, RDMAMSG_CAP_ABSENT,
+		     RDMAMSG_CAP_NATIVE);
+	assert_string_equal(rdmamsg_name(RDMAMSG_NAME_CAUSE,
+					 RDMAMSG_CAUSE_REFUSED), "refused");
+	assert_string_equal(rdmamsg_name(RDMAMSG_NAME_WHO, RDMAMSG_WHO_PEER),
+			    "peer");
+	assert_string_equal(rdmamsg_name(RDMAMSG_NAME_STATE,
+					 RDMAMSG_CONNECTED), "connected");
 }
 
 static void device__each_flag_HAS_ITS_NAME(void **state)
@@ -63,7 +108,7 @@ static void device__each_flag_HAS_ITS_NAME(void **state)
 		D(PCI_WRITE_END_PADDING),
 	};
 
-	check_names(rdmamsg_device_cap_name, flags, COUNT(flags));
+	check_names(RDMAMSG_NAME_DEVICE_CAP, flags, COUNT(flags));
 }
 
 static void port__each_flag_HAS_ITS_NAME(void **state)
@@ -87,9 +132,9 @@ static void port__each_flag_HAS_ITS_NAME(void **state)
 		FLAG(IBV_QPF_, GRH_REQUIRED),
 	};
 
-	check_names(rdmamsg_port_cap_name, flags, COUNT(flags));
-	check_names(rdmamsg_port_cap2_name, flags2, COUNT(flags2));
-	check_names(rdmamsg_port_flag_name, qpf, COUNT(qpf));
+	check_names(RDMAMSG_NAME_PORT_CAP, flags, COUNT(flags));
+	check_names(RDMAMSG_NAME_PORT_CAP2, flags2, COUNT(flags2));
+	check_names(RDMAMSG_NAME_PORT_FLAG, qpf, COUNT(qpf));
 }
 
 static void paging__each_flag_HAS_ITS_NAME(void **state)
@@ -104,8 +149,8 @@ static void paging__each_flag_HAS_ITS_NAME(void **state)
 		{ IBV_ODP_SUPPORT_SRQ_RECV, "SUPPORT_SRQ" },
 	};
 
-	check_names(rdmamsg_odp_general_name, general, COUNT(general));
-	check_names(rdmamsg_odp_cap_name, caps, COUNT(caps));
+	check_names(RDMAMSG_NAME_ODP_GENERAL, general, COUNT(general));
+	check_names(RDMAMSG_NAME_ODP_CAP, caps, COUNT(caps));
 }
 
 static void packets__each_flag_HAS_ITS_NAME(void **state)
@@ -122,22 +167,29 @@ static void packets__each_flag_HAS_ITS_NAME(void **state)
 		FLAG(IBV_RX_HASH_FUNC_, TOEPLITZ),
 	};
 
-	check_names(rdmamsg_raw_packet_cap_name, raw, COUNT(raw));
-	check_names(rdmamsg_rx_hash_name, hash, COUNT(hash));
-	check_names(rdmamsg_rx_hash_function_name, function, COUNT(function));
+	check_names(RDMAMSG_NAME_RAW_PACKET_CAP, raw, COUNT(raw));
+	check_names(RDMAMSG_NAME_RX_HASH, hash, COUNT(hash));
+	check_names(RDMAMSG_NAME_RX_HASH_FUNCTION, function, COUNT(function));
 }
 
 static void others__each_flag_HAS_ITS_NAME(void **state)
 {
+#define C(name)	{ 1ull << RDMAMSG_CALC_##name, #name }
 #define A(name)	{ IBV_PCI_ATOMIC_OPERATION_##name, #name }
 	static const struct flag tm[] = {
 		FLAG(IBV_TM_CAP_, RC),
 	}, pci[] = {
 		A(4_BYTE_SIZE_SUP), A(8_BYTE_SIZE_SUP), A(16_BYTE_SIZE_SUP),
+	}, ops[] = {
+		C(ADD), C(AND), C(OR), C(XOR), C(MIN), C(MAX),
+	}, types[] = {
+		C(INT), C(UINT), C(DOUBLE),
 	};
 
-	check_names(rdmamsg_tm_cap_name, tm, COUNT(tm));
-	check_names(rdmamsg_pci_atomic_name, pci, COUNT(pci));
+	check_names(RDMAMSG_NAME_TM_CAP, tm, COUNT(tm));
+	check_names(RDMAMSG_NAME_CALC_OP, ops, COUNT(ops));
+	check_names(RDMAMSG_NAME_CALC_TYPE, types, COUNT(types));
+	check_names(RDMAMSG_NAME_PCI_ATOMIC, pci, COUNT(pci));
 }
 
 /*
@@ -179,6 +231,7 @@ static void atomics__of_each_kind_HAVE_THEIR_SCOPE(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(library__each_enumerator_HAS_ITS_NAME),
 		cmocka_unit_test(device__each_flag_HAS_ITS_NAME),
 		cmocka_unit_test(port__each_flag_HAS_ITS_NAME),
 		cmocka_unit_test(paging__each_flag_HAS_ITS_NAME),
