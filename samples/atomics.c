@@ -11,6 +11,7 @@
 
 #include <rdmamsg/device.h>
 #include <rdmamsg/diag.h>
+#include <rdmamsg/post.h>
 #include <rdmamsg/rma.h>
 
 #define TIMEOUT_MS	10000
@@ -104,13 +105,15 @@ static int try_seat(struct rdmamsg *ctx, struct rdmamsg_ep *ep, uint32_t seat,
 		    uint64_t *ret)
 {
 	const uint64_t empty = 0, bit = 1ull << seat;
-	const struct rdmamsg_masked_swap swap = {
-		.expected = &empty, .compare_mask = &bit,
-		.desired = &bit, .swap_mask = &bit,
+	const struct rdmamsg_op op = {
+		.size = sizeof(op), .kind = RDMAMSG_OP_COMPARE_SWAP,
+		.key = &key, .width = sizeof(bit),
+		.compare = &empty, .compare_mask = &bit,
+		.operand = &bit, .mask = &bit,
+		.result = ret, .cookie = &key,
 	};
 
-	return finish(ctx, rdmamsg_masked_compare_swap(ep, &key, 0, sizeof(bit),
-						       &swap, ret, 0, &key));
+	return finish(ctx, rdmamsg_post(ep, &op));
 }
 
 /* Adds 1 to the counter of the seat. A full counter begins again at 0. */
@@ -119,9 +122,13 @@ static int count(struct rdmamsg *ctx, struct rdmamsg_ep *ep, uint32_t seat)
 	const uint64_t boundary = 0x8000800080008000ull;
 	const uint64_t one = 1ull << seat / 16 * 16;
 
-	return finish(ctx, rdmamsg_fetch_add_fields(ep, &key, 8, sizeof(one),
-						    &one, &boundary, NULL, 0,
-						    &key));
+	const struct rdmamsg_op op = {
+		.size = sizeof(op), .kind = RDMAMSG_OP_FETCH_ADD,
+		.key = &key, .offset = 8, .width = sizeof(one),
+		.operand = &one, .mask = &boundary, .cookie = &key,
+	};
+
+	return finish(ctx, rdmamsg_post(ep, &op));
 }
 
 static int take_seat(struct rdmamsg *ctx, struct rdmamsg_ep *ep)

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include <rdmamsg/dc.h>
+#include <rdmamsg/post.h>
 #include <rdmamsg/rma.h>
 
 #define ACCESS_KEY	0x5eed
@@ -182,10 +183,25 @@ static void write_note(uint32_t number, const struct answer *answer)
 		read_back[number], sizeof(read_back[0]), region,
 	};
 
+	const uint64_t one = 1;
+	const struct rdmamsg_op ops[] = { {
+		.size = sizeof(ops[0]), .kind = RDMAMSG_OP_WRITE,
+		.flags = RDMAMSG_OP_NOTIFY, .imm = answer->place,
+		.sge = &from, .count = 1, .key = key, .offset = at,
+		.cookie = a,
+	}, {
+		.size = sizeof(ops[0]), .kind = RDMAMSG_OP_READ,
+		.sge = &to, .count = 1, .key = key, .offset = at,
+		.cookie = a,
+	}, {
+		.size = sizeof(ops[0]), .kind = RDMAMSG_OP_FETCH_ADD,
+		.key = key, .operand = &one, .result = &before[number],
+		.cookie = a,
+	} };
+
 	text_of(number, note);
-	if (rdmamsg_dc_write_imm(a, &from, 1, key, at, answer->place, 0, a) ||
-	    rdmamsg_dc_read(a, &to, 1, key, at, 0, a) ||
-	    rdmamsg_dc_fetch_add(a, key, 0, 1, &before[number], 0, a)) {
+	if (rdmamsg_dc_post(a, &ops[0]) || rdmamsg_dc_post(a, &ops[1]) ||
+	    rdmamsg_dc_post(a, &ops[2])) {
 		(void)fail("note");
 		failed++;
 	}

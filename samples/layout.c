@@ -15,6 +15,8 @@
 
 #include <rdmamsg/layout.h>
 #include <rdmamsg/listener.h>
+#include <rdmamsg/post.h>
+#include <rdmamsg/post.h>
 #include <rdmamsg/rma.h>
 
 #define TIMEOUT_MS	10000
@@ -219,9 +221,15 @@ static int exchange(const struct rdmamsg_key *halo,
 			(void *)(uintptr_t)at, len,
 			rdmamsg_layout_region(border),
 		};
+		const struct rdmamsg_op op = {
+			.size = sizeof(op), .kind = RDMAMSG_OP_WRITE,
+			.flags = RDMAMSG_OP_NOTIFY, .imm = n,
+			.sge = &s, .count = 1,
+			.key = halo, .offset = at, .cookie = &half,
+		};
 
 		operations++;
-		if (rdmamsg_write_imm(ep, &s, 1, halo, at, n, 0, &half))
+		if (rdmamsg_post(ep, &op))
 			return fail("write");
 		if (await(n + 1))
 			return fail("waiting for the peer");
@@ -264,9 +272,14 @@ static uint32_t sum_of_column(void)
 
 static int send_column(struct rdmamsg_layout *column)
 {
+	const struct rdmamsg_op op = {
+		.size = sizeof(op), .kind = RDMAMSG_OP_SEND,
+		.layout = column, .len = COLUMN_LEN, .tag = COLUMN_TAG,
+		.cookie = &half,
+	};
+
 	operations++;
-	if (rdmamsg_layout_send(ep, column, 0, COLUMN_LEN, COLUMN_TAG, &half) ||
-	    await(0))
+	if (rdmamsg_post(ep, &op) || await(0))
 		return fail("sending a column");
 	printf("sent a column of sum %u\n", sum_of_column());
 	return 0;

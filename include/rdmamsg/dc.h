@@ -84,7 +84,7 @@ struct rdmamsg_dc_target_options {
 	 * are also of queue pairs of DC: rdmamsg_dc(7).
 	 */
 	const struct rdmamsg_ep_options *ep;
-	/* rdmamsg_dc_write_imm() of the sender with this random number */
+	/* a write that notifies, of the sender with this random number */
 	void (*on_written)(struct rdmamsg_dc_target *target, uint32_t value,
 			   uint64_t sender);
 	uint32_t path;			/* enum rdmamsg_dc_path */
@@ -332,51 +332,22 @@ int rdmamsg_dc_sendv(struct rdmamsg_dc_address *address,
 		     const struct iovec *iov, int iovcnt, uint32_t tag,
 		     void *cookie);
 
+struct rdmamsg_op;
+
 /*
- * One-sided operations, as those of <rdmamsg/rma.h>: they reach memory of the
- * target behind a key of rdmamsg_dc_target_get_key(), and begin in order with
- * the messages to this address. The library registers the regions of gather
- * entries. Each call needs a cookie, and ends with on_complete. Without a
- * connection the operation waits, and the library copies entries without a
- * region, up to max_copy bytes. An error that the library finds after that
- * arrives as the status. Errors of rdmamsg_dc_send() and of <rdmamsg/rma.h>.
+ * Begins a one-sided operation, as rdmamsg_post() does: a WRITE, after which
+ * on_written of the target can follow, a READ, FETCH_ADD or COMPARE_SWAP. It
+ * reaches memory of the target behind a key of rdmamsg_dc_target_get_key(), and
+ * begins in order with the messages to this address. The library registers the
+ * regions of gather entries. The operation needs a cookie, and ends with
+ * on_complete. Without a connection it waits, and the library copies entries
+ * without a region, up to max_copy bytes. Extended atomics without connections
+ * are in software, with operands of 4 and 8 bytes; -EOPNOTSUPP: another size.
+ * An error that the library finds after that arrives as the status. Errors of
+ * rdmamsg_dc_send() and of rdmamsg_post().
  */
-int rdmamsg_dc_write(struct rdmamsg_dc_address *address,
-		     const struct rdmamsg_sge *src, int count,
-		     const struct rdmamsg_key *key, uint64_t offset,
-		     uint32_t flags, void *cookie);
-/* Then on_written of the target follows. */
-int rdmamsg_dc_write_imm(struct rdmamsg_dc_address *address,
-			 const struct rdmamsg_sge *src, int count,
-			 const struct rdmamsg_key *key, uint64_t offset,
-			 uint32_t value, uint32_t flags, void *cookie);
-int rdmamsg_dc_read(struct rdmamsg_dc_address *address,
-		    const struct rdmamsg_sge *dst, int count,
-		    const struct rdmamsg_key *key, uint64_t offset,
-		    uint32_t flags, void *cookie);
-int rdmamsg_dc_fetch_add(struct rdmamsg_dc_address *address,
-			 const struct rdmamsg_key *key, uint64_t offset,
-			 uint64_t add, uint64_t *result, uint32_t flags,
-			 void *cookie);
-int rdmamsg_dc_compare_swap(struct rdmamsg_dc_address *address,
-			    const struct rdmamsg_key *key, uint64_t offset,
-			    uint64_t expected, uint64_t desired,
-			    uint64_t *result, uint32_t flags, void *cookie);
-/*
- * Over connections as rdmamsg_masked_compare_swap() and
- * rdmamsg_fetch_add_fields(). Otherwise in software, with operands of 4 and 8
- * bytes. -EOPNOTSUPP: another size.
- */
-int rdmamsg_dc_masked_compare_swap(struct rdmamsg_dc_address *address,
-				   const struct rdmamsg_key *key,
-				   uint64_t offset, size_t bytes,
-				   const struct rdmamsg_masked_swap *swap,
-				   void *result, uint32_t flags, void *cookie);
-int rdmamsg_dc_fetch_add_fields(struct rdmamsg_dc_address *address,
-				const struct rdmamsg_key *key, uint64_t offset,
-				size_t bytes, const void *add,
-				const void *boundary, void *result,
-				uint32_t flags, void *cookie);
+int rdmamsg_dc_post(struct rdmamsg_dc_address *address,
+		    const struct rdmamsg_op *op);
 
 /*
  * Masked atomics of the address, as rdmamsg_masked_query() tells those of an

@@ -102,10 +102,9 @@ int rdmamsg_layout_query(const struct rdmamsg_layout *layout,
 
 /*
  * Returns the region that stands for the layout, valid as long as the layout.
- * The region works in gather entries of rdmamsg_write(), rdmamsg_write_imm()
- * and rdmamsg_read(), and as a part of other layouts. In a gather entry, 'data'
- * is the offset in the layout. Calls that register, revoke, bind or destroy a
- * region refuse it with -EINVAL.
+ * The region works in gather entries of one-sided operations, and as a part of
+ * other layouts. In a gather entry, 'data' is the offset in the layout. Calls
+ * that register, revoke, bind or destroy a region refuse it with -EINVAL.
  */
 struct rdmamsg_region *rdmamsg_layout_region(struct rdmamsg_layout *layout);
 
@@ -116,16 +115,6 @@ struct rdmamsg_region *rdmamsg_layout_region(struct rdmamsg_layout *layout);
  */
 int rdmamsg_layout_register(struct rdmamsg_layout *layout,
 			    const struct rdmamsg_ep *ep);
-
-/*
- * Sends len bytes of the layout, beginning at 'offset', as one message. The
- * library borrows the memory until on_complete, or until on_closed if there is
- * no cookie. Up to RDMAMSG_SEGMENTS_MAX blocks are not copied, more are. Errors
- * like rdmamsg_sendv(); -ERANGE: outside of the layout; -EOPNOTSUPP: a dmabuf.
- */
-int rdmamsg_layout_send(struct rdmamsg_ep *ep, struct rdmamsg_layout *layout,
-			uint64_t offset, size_t len, uint32_t tag,
-			void *cookie);
 
 /*
  * For on_incoming: receives the message that the peer has announced in the
@@ -175,10 +164,10 @@ int rdmamsg_layout_get_key(struct rdmamsg_layout *layout, struct rdmamsg_ep *ep,
  * Makes a key of the bytes that a peer's rdmamsg_layout_get_key() has written.
  * An ordinary key, which native layouts have, stays as it is.
  * The library checks and keeps the description, and the caller's bytes are free
- * on return. rdmamsg_write(), rdmamsg_write_imm() and rdmamsg_read() take the
- * key in this context, and so do atomic operations on bytes of one block. The
- * call ignores bytes after the key. -EPROTO: the bytes are no key, or their
- * description is wrong; -EMFILE, -ENOMEM.
+ * on return. Writes and reads take the key in this context, and so do atomic
+ * operations on bytes of one block. The call ignores bytes after the key.
+ * -EPROTO: the bytes are no key, or their description is wrong; -EMFILE,
+ * -ENOMEM.
  */
 int rdmamsg_layout_import(struct rdmamsg *ctx, const void *buf, size_t len,
 			  struct rdmamsg_key *ret);

@@ -273,17 +273,17 @@ struct rdmamsg_handlers {
 			  const struct rdmamsg_reason *why);
 
 	/*
-	 * The peer has called rdmamsg_write_imm() with this value. That write
-	 * and all earlier writes of the peer are in memory. The call comes in
-	 * order with the messages.
+	 * The peer has posted a write with RDMAMSG_OP_NOTIFY and this value.
+	 * That write and all earlier writes of the peer are in memory. The call
+	 * comes in order with the messages.
 	 */
 	void (*on_written)(struct rdmamsg_ep *ep, uint32_t value);
 
 	/*
-	 * The peer's rdmamsg_send_invalidate() has invalidated this window. The
-	 * program can bind the window again. The program can destroy it after
-	 * on_complete of the binding. The message of rdmamsg_send_invalidate()
-	 * follows, in order with the other messages.
+	 * A message of the peer has invalidated this window. The program can
+	 * bind the window again. The program can destroy it after on_complete
+	 * of the binding. That message follows, in order with the other
+	 * messages.
 	 */
 	void (*on_invalidated)(struct rdmamsg_ep *ep,
 			       struct rdmamsg_window *window);

@@ -167,27 +167,14 @@ struct rdmamsg_sge {
 	struct rdmamsg_region *region;	/* NULL: copied */
 };
 
-/*
- * rdmamsg_sendv() from memory that is registered already. A message above
- * eager_max of rdmamsg_ep_query() is neither copied nor registered again: the
- * peer reads it with the key of the region. Each region needs
- * RDMAMSG_ACCESS_READ, because that key reaches the whole region until the
- * program revokes it. A gather entry without a region is as in rdmamsg_sendv().
- * The memory and its region are in use until on_complete, or until on_closed if
- * there is no cookie. Errors of rdmamsg_sendv(), and -EINVAL: an entry is
- * outside of its region, or the region is not registered or a dmabuf; -EPERM:
- * another protection domain; -EACCES: no RDMAMSG_ACCESS_READ.
- */
-int rdmamsg_send_regions(struct rdmamsg_ep *ep, const struct rdmamsg_sge *src,
-			 int count, uint32_t tag, void *cookie);
-
 enum rdmamsg_rma_flags {
 	/* the operation begins when all earlier reads and atomics are done */
 	RDMAMSG_FENCE = 1u << 0,
 };
 
 /*
- * One-sided operations access the peer's memory behind a key, 'offset' bytes
+ * Everyday one-sided operations; rdmamsg_post() of <rdmamsg/post.h> has all.
+ * They access the peer's memory behind a key, 'offset' bytes
  * from its beginning. The peer's program takes no part. Operations and messages
  * begin in the order of the calls. An operation with a cookie ends with
  * on_complete. Local memory is in use until on_complete, or until on_closed if
@@ -209,15 +196,6 @@ enum rdmamsg_rma_flags {
 int rdmamsg_write(struct rdmamsg_ep *ep, const struct rdmamsg_sge *src,
 		  int count, const struct rdmamsg_key *key, uint64_t offset,
 		  uint32_t flags, void *cookie);
-
-/*
- * Writes like rdmamsg_write(). Then the peer gets on_written with 'value', in
- * order with the messages. The value takes a credit, like an empty message.
- */
-int rdmamsg_write_imm(struct rdmamsg_ep *ep, const struct rdmamsg_sge *src,
-		      int count, const struct rdmamsg_key *key,
-		      uint64_t offset, uint32_t value, uint32_t flags,
-		      void *cookie);
 
 /*
  * on_complete tells that the data of all earlier writes of this endpoint is in the
@@ -247,45 +225,6 @@ int rdmamsg_compare_swap(struct rdmamsg_ep *ep, const struct rdmamsg_key *key,
 			 uint64_t offset, uint64_t expected, uint64_t desired,
 			 uint64_t *result, uint32_t flags, void *cookie);
 
-/*
- * Extended atomics have an operand of 4, 8, 16 or 32 bytes ('bytes'). The
- * pointers point to a uint32_t, a uint64_t, or 2 or 4 uint64_t in the order of
- * their addresses. The address must be a multiple of 'bytes'. Unless result is
- * NULL, it has the previous value when on_complete reports success. Endpoints
- * whose devices lack these operations do them in software, with operands of 4
- * and 8 bytes: rdmamsg_masked_query().
- *
- * Errors as above. -EOPNOTSUPP: no operands of this size here. In software,
- * on_complete reports -EBUSY if too many others change the value.
- */
-
-/* A mask of NULL has all bits set. */
-struct rdmamsg_masked_swap {
-	const void *expected;
-	const void *compare_mask;	/* bits to compare with 'expected' */
-	const void *desired;
-	const void *swap_mask;		/* bits to replace by 'desired' */
-};
-
-/* If all bits to compare are equal, replaces the bits to swap. */
-int rdmamsg_masked_compare_swap(struct rdmamsg_ep *ep,
-				const struct rdmamsg_key *key, uint64_t offset,
-				size_t bytes,
-				const struct rdmamsg_masked_swap *swap,
-				void *result, uint32_t flags, void *cookie);
-
-/*
- * Adds each field of 'add' to the same field of the value. No field carries
- * into the next. A set bit in 'boundary' is the top bit of a field, and the top
- * bit of the operand always is. A field has at most max_field bytes of
- * rdmamsg_masked_query(). A boundary of NULL makes each integer one field.
- */
-int rdmamsg_fetch_add_fields(struct rdmamsg_ep *ep,
-			     const struct rdmamsg_key *key, uint64_t offset,
-			     size_t bytes, const void *add,
-			     const void *boundary, void *result,
-			     uint32_t flags, void *cookie);
-
 struct rdmamsg_masked_attr {
 	size_t size;
 	uint32_t how;		/* enum rdmamsg_cap_how */
@@ -295,7 +234,10 @@ struct rdmamsg_masked_attr {
 	char reason[128];	/* of 'how' */
 };
 
-/* Extended atomics of a connected endpoint. -ENOTCONN, -ESHUTDOWN */
+/*
+ * Extended atomics (<rdmamsg/post.h>) of a connected endpoint. -ENOTCONN,
+ * -ESHUTDOWN
+ */
 int rdmamsg_masked_query(const struct rdmamsg_ep *ep,
 			 struct rdmamsg_masked_attr *info);
 
@@ -326,17 +268,6 @@ int rdmamsg_window_bind(struct rdmamsg_window *window,
  * bound again.
  */
 int rdmamsg_window_invalidate(struct rdmamsg_window *window, void *cookie);
-
-/*
- * Sends a message like rdmamsg_send(), of up to eager_max bytes of
- * rdmamsg_ep_query(). When the message arrives, it invalidates the peer's
- * window behind the key. A key that is not, or no longer, of a window bound for
- * this endpoint ends the connection. -EOPNOTSUPP: one of the devices does not
- * support remote invalidation, see send_invalidate of rdmamsg_ep_query().
- */
-int rdmamsg_send_invalidate(struct rdmamsg_ep *ep, const void *buf, size_t len,
-			    uint32_t tag, const struct rdmamsg_key *key,
-			    void *cookie);
 
 /*
  * Destroys the window, bound or not. window may be NULL. -EBUSY: an operation

@@ -233,9 +233,6 @@ uint32_t rdmamsg__dc_max_copy(const struct rdmamsg_dc_sender *s);
 /* Registers the regions if necessary, and calls the endpoint. */
 int rdmamsg__dc_issue(struct rdmamsg_ep *ep, const struct dc_op *op,
 		      void *cookie);
-/* Checks the operation. Posts it, or lets it wait. name: of the public call. */
-int rdmamsg__dc_ask(struct rdmamsg_dc_address *a, const char *name,
-		    const struct dc_op *op, void *cookie);
 /* The waiting operation does not use its regions any more. */
 void rdmamsg__dc_release(const struct dc_op *op);
 

@@ -4,6 +4,7 @@
 #include "base/util.h"
 #include "dc/dc.h"
 #include "memory/region.h"
+#include "onesided/post.h"
 #include "onesided/rma_ask.h"
 
 #include <errno.h>
@@ -14,6 +15,7 @@
 
 #include <rdmamsg/dc.h>
 #include <rdmamsg/layout.h>
+#include <rdmamsg/post.h>
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/rma.h>
 
@@ -47,8 +49,12 @@ int rdmamsg__dc_issue(struct rdmamsg_ep *ep, const struct dc_op *o,
 		return rdmamsg_write(ep, o->entry, o->count, o->key, o->offset,
 				     o->flags, cookie);
 	case DC_WRITE_IMM:
-		return rdmamsg_write_imm(ep, o->entry, o->count, o->key,
-					 o->offset, o->value, o->flags, cookie);
+		return rdmamsg__rma_ask(ep, &(struct rma_ask){
+			.kind = RMA_WRITE, .entry = o->entry,
+			.count = o->count, .key = o->key, .offset = o->offset,
+			.flags = o->flags, .cookie = cookie, .notify = true,
+			.value = o->value,
+		});
 	case DC_READ:
 		return rdmamsg_read(ep, o->entry, o->count, o->key, o->offset,
 				    o->flags, cookie);
@@ -172,10 +178,6 @@ static int check_entries(const struct rdmamsg_dc_address *a,
 static int check(const struct rdmamsg_dc_address *a, const char *name,
 		 const struct dc_op *o, const void *cookie, size_t *ret_copied)
 {
-	int ret = rdmamsg__dc_check(a, name);
-
-	if (ret)
-		return ret;
 	if (!o->key || !cookie)
 		return rdmamsg__fail(-EINVAL, "%s: the %s is NULL", name,
 				     o->key ? "cookie" : "key");
@@ -190,8 +192,8 @@ static int check(const struct rdmamsg_dc_address *a, const char *name,
 	return check_entries(a, o, ret_copied);
 }
 
-int rdmamsg__dc_ask(struct rdmamsg_dc_address *a, const char *name,
-		    const struct dc_op *o, void *cookie)
+static int ask(struct rdmamsg_dc_address *a, const char *name,
+	       const struct dc_op *o, void *cookie)
 {
 	size_t copied = 0;
 	int ret = check(a, name, o, cookie, &copied);
@@ -209,68 +211,62 @@ int rdmamsg__dc_ask(struct rdmamsg_dc_address *a, const char *name,
 
 /* ---- calls ------------------------------------------------------------ */
 
-int rdmamsg_dc_write(struct rdmamsg_dc_address *a,
-		     const struct rdmamsg_sge *src, int count,
-		     const struct rdmamsg_key *key, uint64_t offset,
-		     uint32_t flags, void *cookie)
+static enum dc_kind kind_of(const struct rdmamsg_op *op)
 {
-	const struct dc_op o = {
-		.kind = DC_WRITE, .entry = src, .count = count, .key = key,
-		.offset = offset, .flags = flags,
-	};
-
-	return rdmamsg__dc_ask(a, "rdmamsg_dc_write", &o, cookie);
+	switch (op->kind) {
+	case RDMAMSG_OP_READ:
+		return DC_READ;
+	case RDMAMSG_OP_FETCH_ADD:
+		return op->width ? DC_MASKED : DC_FETCH_ADD;
+	case RDMAMSG_OP_COMPARE_SWAP:
+		return op->width ? DC_MASKED : DC_COMPARE_SWAP;
+	default:
+		return op->flags & RDMAMSG_OP_NOTIFY ? DC_WRITE_IMM : DC_WRITE;
+	}
 }
 
-int rdmamsg_dc_write_imm(struct rdmamsg_dc_address *a,
-			 const struct rdmamsg_sge *src, int count,
-			 const struct rdmamsg_key *key, uint64_t offset,
-			 uint32_t value, uint32_t flags, void *cookie)
+/* Takes the operands of an atomic operation. */
+static int take_operands(const struct rdmamsg_op *op, struct dc_op *o,
+			 struct masked *m)
 {
-	const struct dc_op o = {
-		.kind = DC_WRITE_IMM, .entry = src, .count = count, .key = key,
-		.offset = offset, .flags = flags, .value = value,
-	};
-
-	return rdmamsg__dc_ask(a, "rdmamsg_dc_write_imm", &o, cookie);
+	if (o->kind == DC_MASKED) {
+		o->masked = m;
+		return rdmamsg__masked_take(m, op, "rdmamsg_dc_post");
+	}
+	if (!op->operand || (o->kind == DC_COMPARE_SWAP && !op->compare))
+		return rdmamsg__fail(-EINVAL, "rdmamsg_dc_post: %s is NULL",
+				     op->operand ? "compare" : "operand");
+	memcpy(&o->operand, op->operand, sizeof(o->operand));
+	if (op->compare)
+		memcpy(&o->expected, op->compare, sizeof(o->expected));
+	return 0;
 }
 
-int rdmamsg_dc_read(struct rdmamsg_dc_address *a,
-		    const struct rdmamsg_sge *dst, int count,
-		    const struct rdmamsg_key *key, uint64_t offset,
-		    uint32_t flags, void *cookie)
+int rdmamsg_dc_post(struct rdmamsg_dc_address *a,
+		    const struct rdmamsg_op *given)
 {
-	const struct dc_op o = {
-		.kind = DC_READ, .entry = dst, .count = count, .key = key,
-		.offset = offset, .flags = flags,
-	};
+	static const char name[] = "rdmamsg_dc_post";
+	struct dc_op o = { .kind = DC_WRITE };
+	struct rdmamsg_op op;
+	struct masked m;
+	int ret = rdmamsg__dc_check(a, name);
 
-	return rdmamsg__dc_ask(a, "rdmamsg_dc_read", &o, cookie);
-}
-
-int rdmamsg_dc_fetch_add(struct rdmamsg_dc_address *a,
-			 const struct rdmamsg_key *key, uint64_t offset,
-			 uint64_t add, uint64_t *result, uint32_t flags,
-			 void *cookie)
-{
-	const struct dc_op o = {
-		.kind = DC_FETCH_ADD, .key = key, .offset = offset,
-		.operand = add, .result = result, .flags = flags,
-	};
-
-	return rdmamsg__dc_ask(a, "rdmamsg_dc_fetch_add", &o, cookie);
-}
-
-int rdmamsg_dc_compare_swap(struct rdmamsg_dc_address *a,
-			    const struct rdmamsg_key *key, uint64_t offset,
-			    uint64_t expected, uint64_t desired,
-			    uint64_t *result, uint32_t flags, void *cookie)
-{
-	const struct dc_op o = {
-		.kind = DC_COMPARE_SWAP, .key = key, .offset = offset,
-		.expected = expected, .operand = desired, .result = result,
-		.flags = flags,
-	};
-
-	return rdmamsg__dc_ask(a, "rdmamsg_dc_compare_swap", &o, cookie);
+	if (!ret)
+		ret = rdmamsg__op_take(&op, given, name);
+	if (ret)
+		return ret;
+	if (op.kind == RDMAMSG_OP_SEND || op.kind == RDMAMSG_OP_FLUSH)
+		return rdmamsg__fail(-EINVAL, "%s: one-sided operations only; "
+				     "rdmamsg_dc_sendv() sends messages", name);
+	o.kind = kind_of(&op);
+	o.entry = op.sge;
+	o.count = (int)op.count;
+	o.key = op.key;
+	o.offset = op.offset;
+	o.flags = op.flags & ~(uint32_t)RDMAMSG_OP_NOTIFY;
+	o.value = op.imm;
+	o.result = op.result;
+	if (op.kind != RDMAMSG_OP_WRITE && op.kind != RDMAMSG_OP_READ)
+		ret = take_operands(&op, &o, &m);
+	return ret ? ret : ask(a, name, &o, op.cookie);
 }

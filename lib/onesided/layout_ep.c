@@ -8,6 +8,7 @@
 #include "memory/layout_ask.h"
 #include "memory/region.h"
 #include "onesided/rma_ask.h"
+#include "onesided/send_entries.h"
 #include "session/ep.h"
 #include "session/scatter.h"
 #include "session/send.h"
@@ -163,8 +164,9 @@ static int send_copy(struct rdmamsg_ep *ep, const struct rdmamsg_layout *layout,
 	return err;
 }
 
-int rdmamsg_layout_send(struct rdmamsg_ep *ep, struct rdmamsg_layout *layout,
-			uint64_t offset, size_t len, uint32_t tag, void *cookie)
+int rdmamsg__layout_send(struct rdmamsg_ep *ep, struct rdmamsg_layout *layout,
+			 uint64_t offset, size_t len, uint32_t tag,
+			 void *cookie)
 {
 	struct iovec iov[RDMAMSG_SEGMENTS_MAX];
 	int n, err = rdmamsg__tx_check(ep);

@@ -19,6 +19,7 @@
 #include <rdmamsg/device.h>
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/post.h>
 #include <rdmamsg/rma.h>
 
 #define SOFTWARE_SIZES	(4u | 8u)	/* one compare-and-swap */
@@ -98,29 +99,6 @@ static void take(uint64_t *dst, const void *src, size_t bytes)
 	}
 }
 
-int rdmamsg__masked_take_size(struct masked *m, const char *name, size_t bytes)
-{
-	if (bytes > MASKED_MAX || !masked_size_ok((uint32_t)bytes))
-		return rdmamsg__fail(-EINVAL, "%s: an operand of %zu bytes: it "
-				     "has 4, 8, 16 or 32", name, bytes);
-	m->size = (uint32_t)bytes;
-	return 0;
-}
-
-int rdmamsg__masked_take_swap(struct masked *m, const char *name,
-			      const struct rdmamsg_masked_swap *swap)
-{
-	m->kind = MASKED_SWAP;
-	if (!swap || !swap->expected || !swap->desired)
-		return rdmamsg__fail(-EINVAL, "%s: swap or a value in it is "
-				     "NULL", name);
-	take(m->expected, swap->expected, m->size);
-	take(m->compare, swap->compare_mask, m->size);
-	take(m->value, swap->desired, m->size);
-	take(m->mask, swap->swap_mask, m->size);
-	return 0;
-}
-
 /* Takes the tops of the fields. NULL means one field for each integer. */
 static int take_boundary(struct masked *m, const void *boundary)
 {
@@ -133,20 +111,33 @@ static int take_boundary(struct masked *m, const void *boundary)
 			m->mask[i] = 1ull << 63;
 	m->mask[last] |= m->size == sizeof(uint32_t) ? 1ull << 31 : 1ull << 63;
 	if (!masked_fields_ok(m))
-		return rdmamsg__fail(-EINVAL, "boundary: a field has more than "
+		return rdmamsg__fail(-EINVAL, "mask: a field has more than "
 				     "%u bytes, because bit 63 of an integer "
 				     "is 0", MASKED_FIELD);
 	return 0;
 }
 
-int rdmamsg__masked_take_add(struct masked *m, const char *name,
-			     const void *add, const void *boundary)
+int rdmamsg__masked_take(struct masked *m, const struct rdmamsg_op *op,
+			 const char *call)
 {
-	m->kind = MASKED_ADD;
-	if (!add)
-		return rdmamsg__fail(-EINVAL, "%s: add is NULL", name);
-	take(m->value, add, m->size);
-	return take_boundary(m, boundary);
+	const bool adds = op->kind == RDMAMSG_OP_FETCH_ADD;
+
+	*m = (struct masked){
+		.size = op->width, .kind = adds ? MASKED_ADD : MASKED_SWAP,
+	};
+	if (op->width > MASKED_MAX || !masked_size_ok(op->width))
+		return rdmamsg__fail(-EINVAL, "%s: an operand of %u bytes: it "
+				     "has 4, 8, 16 or 32", call, op->width);
+	if (!op->operand || (!adds && !op->compare))
+		return rdmamsg__fail(-EINVAL, "%s: %s is NULL", call,
+				     op->operand ? "compare" : "operand");
+	take(m->value, op->operand, m->size);
+	if (adds)
+		return take_boundary(m, op->mask);
+	take(m->expected, op->compare, m->size);
+	take(m->compare, op->compare_mask, m->size);
+	take(m->mask, op->mask, m->size);
+	return 0;
 }
 
 int rdmamsg__masked_issue(struct rdmamsg_ep *ep, const struct masked *m,
@@ -164,55 +155,6 @@ int rdmamsg__masked_issue(struct rdmamsg_ep *ep, const struct masked *m,
 }
 
 /* ---- public ----------------------------------------------------------- */
-
-/* The operand's size, which the endpoint must be able to do. */
-static int begin(const struct rdmamsg_ep *ep, const char *name, size_t bytes,
-		 struct masked *m, struct rma_ask *a)
-{
-	int err = rdmamsg__masked_take_size(m, name, bytes);
-
-	a->masked = m;
-	a->bytes = m->size;
-	return err ? err : choose(ep, m->size, &a->kind);
-}
-
-int rdmamsg_masked_compare_swap(struct rdmamsg_ep *ep,
-				const struct rdmamsg_key *key, uint64_t offset,
-				size_t bytes,
-				const struct rdmamsg_masked_swap *swap,
-				void *result, uint32_t flags, void *cookie)
-{
-	static const char name[] = "rdmamsg_masked_compare_swap";
-	struct masked m = { .size = 0 };
-	struct rma_ask a = {
-		.key = key, .offset = offset, .flags = flags,
-		.cookie = cookie, .result = result,
-	};
-	int err = begin(ep, name, bytes, &m, &a);
-
-	if (!err)
-		err = rdmamsg__masked_take_swap(&m, name, swap);
-	return err ? err : rdmamsg__rma_ask(ep, &a);
-}
-
-int rdmamsg_fetch_add_fields(struct rdmamsg_ep *ep,
-			     const struct rdmamsg_key *key, uint64_t offset,
-			     size_t bytes, const void *add,
-			     const void *boundary, void *result,
-			     uint32_t flags, void *cookie)
-{
-	static const char name[] = "rdmamsg_fetch_add_fields";
-	struct masked m = { .size = 0 };
-	struct rma_ask a = {
-		.key = key, .offset = offset, .flags = flags,
-		.cookie = cookie, .result = result,
-	};
-	int err = begin(ep, name, bytes, &m, &a);
-
-	if (!err)
-		err = rdmamsg__masked_take_add(&m, name, add, boundary);
-	return err ? err : rdmamsg__rma_ask(ep, &a);
-}
 
 int rdmamsg_masked_query(const struct rdmamsg_ep *ep,
 			 struct rdmamsg_masked_attr *info)

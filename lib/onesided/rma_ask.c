@@ -478,20 +478,6 @@ int rdmamsg_write(struct rdmamsg_ep *ep, const struct rdmamsg_sge *src,
 	});
 }
 
-int rdmamsg_write_imm(struct rdmamsg_ep *ep, const struct rdmamsg_sge *src,
-		      int count, const struct rdmamsg_key *key,
-		      uint64_t offset, uint32_t value, uint32_t flags,
-		      void *cookie)
-{
-	const struct rma_ask a = {
-		.kind = RMA_WRITE, .entry = src, .count = count, .key = key,
-		.offset = offset, .flags = flags, .cookie = cookie,
-		.notify = true, .value = value,
-	};
-
-	return rdmamsg__rma_ask(ep, &a);
-}
-
 /*
  * A write of nothing, behind the others: its end is theirs where completions
  * come in order. Elsewhere it has a proof.

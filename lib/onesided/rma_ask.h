@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <rdmamsg/post.h>
 #include <rdmamsg/rma.h>
 
 #include "base/masked.h"
@@ -39,16 +40,10 @@ int rdmamsg__region_here(struct rdmamsg_ep *ep, struct rdmamsg_region *region,
 			 struct ibv_mr **ret);
 
 /* masked_ask.c */
-/*
- * Take the size of an operand, and then the operands of masked atomics. name:
- * of the public call. -EINVAL
- */
-int rdmamsg__masked_take_size(struct masked *m, const char *name, size_t bytes);
-int rdmamsg__masked_take_swap(struct masked *m, const char *name,
-			      const struct rdmamsg_masked_swap *swap);
-int rdmamsg__masked_take_add(struct masked *m, const char *name,
-			     const void *add, const void *boundary);
-/* As rdmamsg_masked_compare_swap() or rdmamsg_fetch_add_fields(). */
+/* Takes the operands of an extended atomic. call: the public call. -EINVAL */
+int rdmamsg__masked_take(struct masked *m, const struct rdmamsg_op *op,
+			 const char *call);
+/* Begins a masked compare-and-swap, or an addition by fields. */
 int rdmamsg__masked_issue(struct rdmamsg_ep *ep, const struct masked *m,
 			  const struct rdmamsg_key *key, uint64_t offset,
 			  void *result, uint32_t flags, void *cookie);

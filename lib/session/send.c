@@ -467,31 +467,50 @@ int rdmamsg_send(struct rdmamsg_ep *ep, const void *buf, size_t len,
 	return add_inline(ep, buf, len, tag);
 }
 
-int rdmamsg_send_invalidate(struct rdmamsg_ep *ep, const void *buf, size_t len,
-			    uint32_t tag, const struct rdmamsg_key *key,
-			    void *cookie)
+/* Adds the lengths. On overflow, a length that every peer refuses. */
+static int total_len(const struct iovec *iov, int iovcnt, size_t *ret)
 {
-	struct iovec iov = { (void *)buf, len };
-	struct ask a = { &iov, 1, 0, tag, cookie, .invalidate = true };
+	size_t len = 0;
+
+	for (int i = 0; i < iovcnt; i++) {
+		if (unlikely(iov[i].iov_len && !iov[i].iov_base))
+			return rdmamsg__fail(-EINVAL, "rdmamsg_sendv: segment "
+					     "%d is NULL", i);
+		if (unlikely(__builtin_add_overflow(len, iov[i].iov_len,
+						    &len)))
+			len = SIZE_MAX;
+	}
+	*ret = len;
+	return 0;
+}
+
+int rdmamsg__send_invalidate(struct rdmamsg_ep *ep, const struct iovec *iov,
+			     int iovcnt, uint32_t tag,
+			     const struct rdmamsg_key *key, void *cookie)
+{
+	static const struct iovec none;
+	struct ask a = {
+		iovcnt ? iov : &none, iovcnt ? iovcnt : 1, 0, tag, cookie,
+		.invalidate = true,
+	};
 	struct proto_key k;
+	size_t len;
 	int ret;
 
-	if (!ep || (!buf && len) || !key ||
-	    rdmamsg__key_decode(&k, key->bytes, PROTO_KEY_LEN))
-		return rdmamsg__fail(-EINVAL, "rdmamsg_send_invalidate: ep or "
-				     "buf is NULL, or the key is NULL or no "
-				     "key");
-	ret = rdmamsg__tx_check(ep);
-	if (ret)
-		return ret;
+	if (rdmamsg__key_decode(&k, key->bytes, PROTO_KEY_LEN))
+		return rdmamsg__fail(-EINVAL, "rdmamsg_post: the key of the "
+				     "window is no key");
 	if (!(ep->connect.features & PROTO_FEATURE_INVALIDATE))
 		return rdmamsg__fail(-EOPNOTSUPP, "device %s or the peer's "
 				     "does not support remote invalidate",
 				     ep->lane.dev->device->name);
+	ret = total_len(iov, iovcnt, &len);
+	if (ret)
+		return ret;
 	if (len > ep->send.copy_max)
-		return rdmamsg__fail(-EMSGSIZE, "rdmamsg_send_invalidate takes "
-				     "at most %u bytes (eager_max of "
-				     "rdmamsg_ep_query()), not %zu",
+		return rdmamsg__fail(-EMSGSIZE, "a message that invalidates "
+				     "a window has at most %u bytes (eager_max "
+				     "of rdmamsg_ep_query()), not %zu",
 				     ep->send.copy_max, len);
 	ret = admit(ep, len, false);
 	if (ret < 0)
@@ -508,21 +527,16 @@ static int send_segments(struct rdmamsg_ep *ep, struct ask *a)
 {
 	static const struct iovec none;
 	size_t len = 0;
+	int ret;
 
 	if (unlikely(!ep || a->iovcnt < 0 || a->iovcnt > RDMAMSG_SEGMENTS_MAX ||
 		     (a->iovcnt && !a->iov)))
 		return rdmamsg__fail(-EINVAL, "rdmamsg_sendv: %s", !ep ?
 				     "ep is NULL" : "iov is NULL, or iovcnt "
 				     "not 0 to 16");
-	for (int i = 0; i < a->iovcnt; i++) {
-		if (unlikely(a->iov[i].iov_len && !a->iov[i].iov_base))
-			return rdmamsg__fail(-EINVAL, "rdmamsg_sendv: segment "
-					     "%d is NULL", i);
-		/* on overflow, use a length that every peer refuses */
-		if (unlikely(__builtin_add_overflow(len, a->iov[i].iov_len,
-						    &len)))
-			len = SIZE_MAX;
-	}
+	ret = total_len(a->iov, a->iovcnt, &len);
+	if (unlikely(ret))
+		return ret;
 	if (!a->iovcnt) {
 		a->iov = &none;
 		a->iovcnt = 1;
@@ -592,7 +606,8 @@ static int check_lent(struct rdmamsg_ep *ep, const struct rdmamsg_msg *msg)
 {
 	if (!msg->data)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_msg_send: the message "
-				     "is in a layout: rdmamsg_layout_send()");
+				     "is in a layout: rdmamsg_post() sends "
+				     "it from there");
 	return rdmamsg__lent_passes(msg) ? 0 : rdmamsg__no_buffer(ep);
 }
 

@@ -31,6 +31,16 @@ struct rdmamsg_waiter {
 int rdmamsg__sendv_waiter(struct rdmamsg_ep *ep, const struct iovec *iov,
 			  uint32_t tag, struct rdmamsg_waiter *waiter);
 
+struct rdmamsg_key;
+
+/*
+ * Like rdmamsg_sendv(), of up to eager_max bytes. The message invalidates the
+ * peer's window behind the key. The endpoint is connected.
+ */
+int rdmamsg__send_invalidate(struct rdmamsg_ep *ep, const struct iovec *iov,
+			     int iovcnt, uint32_t tag,
+			     const struct rdmamsg_key *key, void *cookie);
+
 /* Like rdmamsg_sendv(), with the registered region of each segment, or NULL. */
 int rdmamsg__sendv_regions(struct rdmamsg_ep *ep, const struct iovec *iov,
 			   struct rdmamsg_region *const *regions, int count,

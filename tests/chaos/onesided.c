@@ -13,6 +13,7 @@
  * message says that it is there, and its own stamps free the slot again.
  */
 #include "worker.h"
+#include "../post.h"
 
 #include <errno.h>
 #include <string.h>
@@ -229,11 +230,11 @@ static int do_write(struct conn *c, uint32_t k)
 	memcpy(src, &m, sizeof(m));
 	content_fill(&c->plan, c->side, WRITES + k, src + sizeof(m), 0,
 		     len - (uint32_t)sizeof(m));
-	ret = write_tells(c, c->side, k) ?
-	      rdmamsg_write_imm(c->ep, &s, 1, &os->peer, TARGET + place, k, 0,
-				cookie_of(KIND_WRITE, k)) :
-	      rdmamsg_write(c->ep, &s, 1, &os->peer, TARGET + place, 0,
-			    cookie_of(KIND_WRITE, k));
+	ret = write_tells(c, c->side, k)
+		      ? post_notify(c->ep, &s, 1, &os->peer, TARGET + place, k,
+				    0, cookie_of(KIND_WRITE, k))
+		      : rdmamsg_write(c->ep, &s, 1, &os->peer, TARGET + place,
+				      0, cookie_of(KIND_WRITE, k));
 	if (copied)
 		memset(src, 0xcc, len);
 	if (!ret && write_tells(c, c->side, k))

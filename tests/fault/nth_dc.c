@@ -18,6 +18,7 @@
 #include "dc/session.h"
 #include "faulty.h"
 #include "nth.h"
+#include "../dc_post.h"
 
 #define TARGETS	2
 #define SENT	6u
@@ -206,9 +207,9 @@ static void write_and_read(struct rdmamsg_dc_address *a,
 	const struct rdmamsg_sge out = { pattern, PART, NULL };
 	const struct rdmamsg_sge in = { back, PART, into };
 
-	if (!told(rdmamsg_dc_write(a, &out, 1, key, 64, 0, a)))
+	if (!told(dc_write(a, &out, 1, key, 64, 0, a)))
 		accepted++;
-	if (accepted && !told(rdmamsg_dc_read(a, &in, 1, key, 64, 0, a)))
+	if (accepted && !told(dc_read(a, &in, 1, key, 64, 0, a)))
 		accepted++;
 	if (!drive(all_complete, BODY_MS) && !failure[0])
 		fail("%u operations have not completed", accepted - completed);
@@ -223,8 +224,8 @@ static void add_field(struct rdmamsg_dc_address *a,
 	const uint64_t five = 5;
 	static uint64_t was;
 
-	if (!told(rdmamsg_dc_fetch_add_fields(a, key, 0, sizeof(five), &five,
-					      NULL, &was, 0, a)))
+	if (!told(dc_add_fields(a, key, 0, sizeof(five), &five, NULL, &was, 0,
+				a)))
 		accepted++;
 	if (!drive(all_complete, BODY_MS) && !failure[0])
 		fail("%u operations have not completed", accepted - completed);

@@ -14,6 +14,7 @@
 
 #include "faulty.h"
 #include "nth.h"
+#include "../post.h"
 
 static uint8_t far[65536], near[65536];
 
@@ -28,7 +29,7 @@ static int rma_item(const struct rdmamsg_key *key,
 	struct rdmamsg_ep *ep = ends[CLIENT].ep;
 	static const uint64_t one = 1;
 	static const uint32_t half = 1;
-	const struct rdmamsg_masked_swap swap = {
+	const struct post_swap swap = {
 		.expected = &one, .desired = &one,
 	};
 	static uint64_t was;
@@ -40,17 +41,16 @@ static int rma_item(const struct rdmamsg_key *key,
 	case 1:
 		return rdmamsg_write(ep, &copied, 1, key, 64, 0, item);
 	case 2:
-		return rdmamsg_write_imm(ep, &large, 1, key, 0, n, 0, item);
+		return post_notify(ep, &large, 1, key, 0, n, 0, item);
 	case 3:
 		return rdmamsg_read(ep, &large, 1, key, 0, 0, item);
 	case 4:
 		return rdmamsg_fetch_add(ep, key, 0, 1, &was, 0, item);
 	case 5:
-		return rdmamsg_masked_compare_swap(ep, key, 16, 8, &swap, &was,
-						   0, item);
+		return post_masked_swap(ep, key, 16, 8, &swap, &was, 0, item);
 	case 6:
-		return rdmamsg_fetch_add_fields(ep, key, 20, 4, &half, NULL,
-						&was, 0, item);
+		return post_add_fields(ep, key, 20, 4, &half, NULL, &was, 0,
+				       item);
 	case 7:
 		return rdmamsg_flush(ep, item);
 	default:
@@ -135,7 +135,7 @@ static int layout_item(const struct rdmamsg_key *key,
 	case 2:
 		return rdmamsg_write(ep, &copied, 1, key, 50, 0, item);
 	default:
-		return rdmamsg_write_imm(ep, &s, 1, key, 0, n, 0, item);
+		return post_notify(ep, &s, 1, key, 0, n, 0, item);
 	}
 }
 
@@ -286,8 +286,8 @@ static int window_item(struct rdmamsg_window *w, struct rdmamsg_region *region,
 	case 2:
 		return rdmamsg_window_invalidate(w, item);
 	case 4:
-		return rdmamsg_send_invalidate(ends[CLIENT].ep, pattern + n, 64,
-					       n, key, item);
+		return post_invalidate(ends[CLIENT].ep, pattern + n, 64, n, key,
+				       item);
 	default:
 		return rdmamsg_window_bind(w, region, 0, 64,
 					   RDMAMSG_ACCESS_WRITE, key, item);

@@ -5,6 +5,7 @@
  * it, with the same results.
  */
 #include "atomics.h"
+#include "../post.h"
 
 /* ---- the list --------------------------------------------------------- */
 
@@ -96,7 +97,7 @@ static void list__each_operation_AS_LISTED(void)
 static void masks__of_NULL_ALL_BITS(void)
 {
 	const uint64_t seven = 7, eight = 8;
-	const struct rdmamsg_masked_swap swap = {
+	const struct post_swap swap = {
 		.expected = &seven, .desired = &eight,
 	};
 	uint64_t *word, was;
@@ -106,25 +107,27 @@ static void masks__of_NULL_ALL_BITS(void)
 	word = (uint64_t *)(far + AT);
 	*word = 7;
 	c = cookie();
-	assert_int_equal(rdmamsg_masked_compare_swap(p.c.ep, &key, AT, 8, &swap,
-						     &was, 0, c), 0);
+	assert_int_equal(
+		post_masked_swap(p.c.ep, &key, AT, 8, &swap, &was, 0, c), 0);
 	wait_cookie(c, 0);
 	assert_true(was == 7 && *word == 8);
 	c = cookie();
-	assert_int_equal(rdmamsg_masked_compare_swap(p.c.ep, &key, AT, 8, &swap,
-						     NULL, 0, c), 0);
+	assert_int_equal(
+		post_masked_swap(p.c.ep, &key, AT, 8, &swap, NULL, 0, c), 0);
 	wait_cookie(c, 0);
 	assert_true(*word == 8);
 	*word = UINT64_MAX;
 	c = cookie();
-	assert_int_equal(rdmamsg_fetch_add_fields(p.c.ep, &key, AT, 8, &seven,
-						  NULL, &was, 0, c), 0);
+	assert_int_equal(
+		post_add_fields(p.c.ep, &key, AT, 8, &seven, NULL, &was, 0, c),
+		0);
 	wait_cookie(c, 0);
 	assert_true(was == UINT64_MAX && *word == 6);
 	*word = UINT64_MAX;
 	c = cookie();
-	assert_int_equal(rdmamsg_fetch_add_fields(p.c.ep, &key, AT, 4, &seven,
-						  NULL, NULL, 0, c), 0);
+	assert_int_equal(
+		post_add_fields(p.c.ep, &key, AT, 4, &seven, NULL, NULL, 0, c),
+		0);
 	wait_cookie(c, 0);
 	assert_true(((uint32_t *)word)[0] == 6);
 	assert_true(((uint32_t *)word)[1] == UINT32_MAX);
@@ -249,9 +252,9 @@ static void order__of_the_calls_KEPT(void)
 	s.region = near_region;
 	for (size_t i = 0; i < 40; i++) {
 		c[i] = cookie();
-		assert_int_equal(rdmamsg_fetch_add_fields(p.c.ep, &key, AT, 8,
-							  &one, NULL, &was[i],
-							  0, c[i]), 0);
+		assert_int_equal(post_add_fields(p.c.ep, &key, AT, 8, &one,
+						 NULL, &was[i], 0, c[i]),
+				 0);
 	}
 	c[40] = cookie();
 	assert_int_equal(rdmamsg_fetch_add(p.c.ep, &key, AT, 0, &was[40], 0,
@@ -303,66 +306,62 @@ static void calls__bad_arguments_ARE_TOLD(void)
 {
 	struct rdmamsg_masked_attr info = { .size = sizeof(info) };
 	uint64_t v[WORDS] = { 0 };
-	struct rdmamsg_masked_swap swap = { .expected = v, .desired = v };
+	struct post_swap swap = { .expected = v, .desired = v };
 	struct rdmamsg_ep *ep;
 
 	open_path();
 	ep = p.c.ep;
-	for (size_t bytes = 0; bytes < 70; bytes++) {
+	for (size_t bytes = 1; bytes < 70; bytes++) {
 		bool known = bytes == 4 || bytes == 8 || bytes == 16 ||
 			     bytes == 32;
 
 		if (known && bytes & sizes)
 			continue;
-		assert_error(rdmamsg_fetch_add_fields(ep, &key, 0, bytes, v, v,
-						      v, 0, NULL),
-			     known ? -EOPNOTSUPP : -EINVAL, "operand");
-		assert_error(rdmamsg_masked_compare_swap(ep, &key, 0, bytes,
-							 &swap, v, 0, NULL),
-			     known ? -EOPNOTSUPP : -EINVAL, "operand");
+		assert_error(
+			post_add_fields(ep, &key, 0, bytes, v, NULL, v, 0, NULL),
+			known ? -EOPNOTSUPP : -EINVAL, "operand");
+		assert_error(
+			post_masked_swap(ep, &key, 0, bytes, &swap, v, 0, NULL),
+			known ? -EOPNOTSUPP : -EINVAL, "operand");
 	}
 	for (size_t bytes = 4; bytes <= 32; bytes *= 2) {
 		if (!(bytes & sizes))
 			continue;
-		assert_error(rdmamsg_fetch_add_fields(ep, &key, bytes / 2,
-						      bytes, v, NULL, v, 0,
-						      NULL), -EINVAL,
-			     "multiple of");
-		assert_error(rdmamsg_masked_compare_swap(ep, &key,
-							 ROOM - bytes / 2,
-							 bytes, &swap, v, 0,
-							 NULL), -ERANGE,
-			     "reaches");
+		assert_error(post_add_fields(ep, &key, bytes / 2, bytes, v,
+					     NULL, v, 0, NULL),
+			     -EINVAL, "multiple of");
+		assert_error(post_masked_swap(ep, &key, ROOM - bytes / 2, bytes,
+					      &swap, v, 0, NULL),
+			     -ERANGE, "reaches");
 		if (bytes > 8)
-			assert_error(rdmamsg_fetch_add_fields(ep, &key, 0,
-							      bytes, v, v, v, 0,
-							      NULL), -EINVAL,
-				     "more than 8 bytes");
+			assert_error(post_add_fields(ep, &key, 0, bytes, v, v,
+						     v, 0, NULL),
+				     -EINVAL, "more than 8 bytes");
 	}
-	assert_error(rdmamsg_fetch_add_fields(ep, &key, 0, 8, NULL, v, v, 0,
-					      NULL), -EINVAL, "add");
-	assert_error(rdmamsg_masked_compare_swap(ep, &key, 0, 8, NULL, v, 0,
-						 NULL), -EINVAL, "NULL");
+	assert_error(post_add_fields(ep, &key, 0, 8, NULL, v, v, 0, NULL),
+		     -EINVAL, "operand");
+	assert_error(post_masked_swap(ep, &key, 0, 8, NULL, v, 0, NULL),
+		     -EINVAL, "NULL");
 	swap.desired = NULL;
-	assert_error(rdmamsg_masked_compare_swap(ep, &key, 0, 8, &swap, v, 0,
-						 NULL), -EINVAL, "NULL");
+	assert_error(post_masked_swap(ep, &key, 0, 8, &swap, v, 0, NULL),
+		     -EINVAL, "NULL");
 	swap.desired = v;
 	swap.expected = NULL;
-	assert_error(rdmamsg_masked_compare_swap(ep, &key, 0, 8, &swap, v, 0,
-						 NULL), -EINVAL, "NULL");
-	assert_error(rdmamsg_fetch_add_fields(ep, NULL, 0, 8, v, v, v, 0,
-					      NULL), -EINVAL, "key");
-	assert_error(rdmamsg_fetch_add_fields(ep, &key, 0, 8, v, v, v, 2,
-					      NULL), -EINVAL, "flags");
-	assert_error(rdmamsg_fetch_add_fields(NULL, &key, 0, 8, v, v, v, 0,
-					      NULL), -EINVAL, "NULL");
+	assert_error(post_masked_swap(ep, &key, 0, 8, &swap, v, 0, NULL),
+		     -EINVAL, "NULL");
+	assert_error(post_add_fields(ep, NULL, 0, 8, v, v, v, 0, NULL), -EINVAL,
+		     "key");
+	assert_error(post_add_fields(ep, &key, 0, 8, v, v, v, 2, NULL), -EINVAL,
+		     "flags");
+	assert_error(post_add_fields(NULL, &key, 0, 8, v, v, v, 0, NULL),
+		     -EINVAL, "NULL");
 	assert_error(rdmamsg_masked_query(NULL, &info), -EINVAL, "NULL");
 	assert_error(rdmamsg_masked_query(ep, NULL), -EINVAL, "struct");
 	info.size = 3;
 	assert_error(rdmamsg_masked_query(ep, &info), -EINVAL, "size");
 	rdmamsg_ep_close(ep);
-	assert_error(rdmamsg_fetch_add_fields(ep, &key, 0, 8, v, v, v, 0,
-					      NULL), -ESHUTDOWN, "clos");
+	assert_error(post_add_fields(ep, &key, 0, 8, v, v, v, 0, NULL),
+		     -ESHUTDOWN, "clos");
 	WAIT_FOR(p.c.closed && p.s.closed);
 	rma_fini();
 }

@@ -4,6 +4,7 @@
 #define ATOMICS_H
 
 #include "rma_pair.h"
+#include "../post.h"
 
 #include <rdmamsg/device.h>
 #include <rdmamsg/endpoint.h>
@@ -67,15 +68,14 @@ struct op {
 static inline int post(const struct op *o, uint64_t offset, void *result,
 		       struct cookie *c)
 {
-	const struct rdmamsg_masked_swap swap = {
+	const struct post_swap swap = {
 		o->expected, o->compare, o->value, o->mask,
 	};
 
-	return o->adds ?
-	       rdmamsg_fetch_add_fields(p.c.ep, &key, offset, o->bytes,
-					o->value, o->mask, result, 0, c) :
-	       rdmamsg_masked_compare_swap(p.c.ep, &key, offset, o->bytes,
-					   &swap, result, 0, c);
+	return o->adds ? post_add_fields(p.c.ep, &key, offset, o->bytes,
+					 o->value, o->mask, result, 0, c)
+		       : post_masked_swap(p.c.ep, &key, offset, o->bytes, &swap,
+					  result, 0, c);
 }
 
 /* Posts, and waits while too many operations are out. */

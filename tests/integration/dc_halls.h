@@ -5,6 +5,7 @@
 
 #include "abilities.h"
 #include "common.h"
+#include "../dc_post.h"
 
 #include <rdmamsg/dc.h>
 #include <rdmamsg/memory.h>
@@ -155,8 +156,8 @@ static inline bool has_atomics(const struct hall *h)
 	struct rdmamsg_dc_address *a = address_of(h);
 	struct cookie c = { 0 };
 
-	assert_int_equal(rdmamsg_dc_fetch_add(a, &h->key, BYTES - 8, 0, NULL, 0,
-					      &c), 0);
+	assert_int_equal(dc_fetch_add(a, &h->key, BYTES - 8, 0, NULL, 0, &c),
+			 0);
 	rdmamsg_dc_address_destroy(a);
 	WAIT_FOR(c.count);
 	completed = failed = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One-sided operations of a sender from, into and through layouts. */
 #include "dc_halls.h"
+#include "../dc_post.h"
 
 #include <stdlib.h>
 
@@ -87,20 +88,21 @@ static void exchange_spread(struct hall *h, struct rdmamsg_layout *here,
 	struct cookie c[4] = { { 0 } };
 
 	fill_spread(1);
-	assert_int_equal(rdmamsg_dc_write_imm(to[0], &all, 1, key, 0, 5, 0,
-					      &c[0]), 0);
+	assert_int_equal(dc_notify(to[0], &all, 1, key, 0, 5, 0, &c[0]), 0);
 	WAIT_FOR(completed == 1 && h->written == 1);
 	assert_int_equal(failed, 0);
 	assert_true(has_spread(h, 1));
 	/* a copy into some blocks, from the middle of one on */
-	assert_int_equal(rdmamsg_dc_write(to[0], &(struct rdmamsg_sge){
-				(void *)(uintptr_t)pattern(3), 100, NULL }, 1,
-						  key, 20, 0, &c[1]),
+	assert_int_equal(
+		dc_write(to[0],
+			 &(struct rdmamsg_sge){(void *)(uintptr_t)pattern(3),
+					       100, NULL},
+			 1, key, 20, 0, &c[1]),
+		0);
+	assert_int_equal(
+		dc_read(to[0], &piece, 1, key, 10, RDMAMSG_FENCE, &c[2]), 0);
+	assert_int_equal(dc_read(to[0], &all, 1, key, 0, RDMAMSG_FENCE, &c[3]),
 			 0);
-	assert_int_equal(rdmamsg_dc_read(to[0], &piece, 1, key, 10,
-					 RDMAMSG_FENCE, &c[2]), 0);
-	assert_int_equal(rdmamsg_dc_read(to[0], &all, 1, key, 0, RDMAMSG_FENCE,
-					 &c[3]), 0);
 	WAIT_FOR(completed == 4);
 	assert_int_equal(failed, 0);
 	assert_memory_equal(local + 32768 + 10, pattern(3), 100);
@@ -125,11 +127,11 @@ static void add_in_block(struct hall *h, const struct rdmamsg_key *key)
 		return;
 	*word = 40;
 	half[0] = half[1] = 9;
-	assert_int_equal(rdmamsg_dc_fetch_add(to[0], key, 3 * BLOCK, 2, &old, 0,
-					      &c[0]), 0);
-	assert_int_equal(rdmamsg_dc_fetch_add_fields(to[0], key, 3 * BLOCK + 12,
-						     sizeof(add), &add, NULL,
-						     &was, 0, &c[1]), 0);
+	assert_int_equal(dc_fetch_add(to[0], key, 3 * BLOCK, 2, &old, 0, &c[0]),
+			 0);
+	assert_int_equal(dc_add_fields(to[0], key, 3 * BLOCK + 12, sizeof(add),
+				       &add, NULL, &was, 0, &c[1]),
+			 0);
 	WAIT_FOR(completed == 6);
 	assert_int_equal(failed, 0);
 	assert_true(old == 40 && *word == 42);
@@ -153,13 +155,14 @@ static void spread_both(const char *how)
 	add_in_block(h, &key);
 	assert_int_equal(rdmamsg_layout_invalidate(here), 0);
 	assert_int_equal(rdmamsg_layout_destroy(here), 0);
-	assert_error(rdmamsg_dc_read(to[0], &(struct rdmamsg_sge){
-				local, 64, mine }, 1, &key, SPREAD - 63, 0, &c),
+	assert_error(dc_read(to[0], &(struct rdmamsg_sge){local, 64, mine}, 1,
+			     &key, SPREAD - 63, 0, &c),
 		     -ERANGE, "key");
 	/* the target takes the memory away */
 	assert_int_equal(rdmamsg_layout_destroy(there), 0);
-	assert_int_equal(rdmamsg_dc_read(to[0], &(struct rdmamsg_sge){
-				local, 64, mine }, 1, &key, 0, 0, &c), 0);
+	assert_int_equal(dc_read(to[0], &(struct rdmamsg_sge){local, 64, mine},
+				 1, &key, 0, 0, &c),
+			 0);
 	WAIT_FOR(c.count);
 	assert_int_equal(c.status, -EACCES);
 	(void)rdmamsg_layout_forget(near, &key);
@@ -210,8 +213,8 @@ void runs__to_more_targets_than_initiators_BEFORE_THEIR_MESSAGES(
 	for (unsigned int i = 0; i < all; i++)
 		import_key(&halls[i], every_other(&halls[i]), &key[i]);
 	for (unsigned int i = 0; i < all; i++) {
-		assert_int_equal(rdmamsg_dc_write(to[i], &s, 1, &key[i], 0, 0,
-						  &c[2 * i]), 0);
+		assert_int_equal(
+			dc_write(to[i], &s, 1, &key[i], 0, 0, &c[2 * i]), 0);
 		assert_int_equal(rdmamsg_dc_send(to[i], "x", 1, 0,
 						 &c[2 * i + 1]), 0);
 	}
@@ -243,7 +246,7 @@ void run__when_its_sender_is_destroyed_CANCELLED(void **state)
 	s = (struct rdmamsg_sge){
 		NULL, SPREAD, rdmamsg_layout_region(here),
 	};
-	assert_int_equal(rdmamsg_dc_write(to[0], &s, 1, &key, 0, 0, &c), 0);
+	assert_int_equal(dc_write(to[0], &s, 1, &key, 0, 0, &c), 0);
 	test_pump(0);
 	rdmamsg_dc_sender_destroy(sender);
 	WAIT_FOR(gone == 1);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Masked atomics of a sender. */
 #include "dc_halls.h"
+#include "../dc_post.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -32,15 +33,14 @@ static const struct masked_row {
 
 static int masked_post(const struct masked_row *r, void *was, struct cookie *c)
 {
-	const struct rdmamsg_masked_swap swap = {
+	const struct post_swap swap = {
 		r->expected, r->compare, r->value, r->mask,
 	};
 
-	return r->adds ?
-	       rdmamsg_dc_fetch_add_fields(to[0], &halls[0].key, 64, r->bytes,
-					   r->value, r->mask, was, 0, c) :
-	       rdmamsg_dc_masked_compare_swap(to[0], &halls[0].key, 64,
-					      r->bytes, &swap, was, 0, c);
+	return r->adds ? dc_add_fields(to[0], &halls[0].key, 64, r->bytes,
+				       r->value, r->mask, was, 0, c)
+		       : dc_masked_swap(to[0], &halls[0].key, 64, r->bytes,
+					&swap, was, 0, c);
 }
 
 /* Returns false if the path has no such operand, which changes nothing. */
@@ -95,14 +95,15 @@ void masked__among_others_IN_ORDER(void **state)
 	need_atomics();
 	memset(c, 0, sizeof(c));
 	for (uint32_t i = 0; i < 25; i++) {
-		assert_int_equal(rdmamsg_dc_fetch_add_fields(
-					 to[0], &h->key, 0, 8, &one, NULL, NULL,
-					 0, &c[n++]), 0);
-		assert_int_equal(rdmamsg_dc_fetch_add(to[0], &h->key, 0, 1,
-						      &was[i], 0, &c[n++]), 0);
-		assert_int_equal(rdmamsg_dc_fetch_add_fields(
-					 to[0], &h->key, 12, 4, &small, NULL,
-					 &half[i], 0, &c[n++]), 0);
+		assert_int_equal(dc_add_fields(to[0], &h->key, 0, 8, &one, NULL,
+					       NULL, 0, &c[n++]),
+				 0);
+		assert_int_equal(
+			dc_fetch_add(to[0], &h->key, 0, 1, &was[i], 0, &c[n++]),
+			0);
+		assert_int_equal(dc_add_fields(to[0], &h->key, 12, 4, &small,
+					       NULL, &half[i], 0, &c[n++]),
+				 0);
 		assert_int_equal(rdmamsg_dc_send(to[0], "x", 1, 0, &c[n++]), 0);
 		WAIT_FOR(i % 5 || (completed == n && h->messages == i + 1));
 		/* all of them came before the message */
@@ -134,9 +135,9 @@ void masked__of_rivals_ADD_UP(void **state)
 	for (int i = 0; i < 4; i++)
 		rival[i] = address_of(&halls[0]);
 	for (uint32_t i = 0; i < ARRAY_SIZE(c); i++)
-		assert_int_equal(rdmamsg_dc_fetch_add_fields(
-					 rival[i % 4], &halls[0].key, 0, 8,
-					 &one, NULL, NULL, 0, &c[i]), 0);
+		assert_int_equal(dc_add_fields(rival[i % 4], &halls[0].key, 0,
+					       8, &one, NULL, NULL, 0, &c[i]),
+				 0);
 	WAIT_FOR(completed == ARRAY_SIZE(c));
 	assert_int_equal(failed, 0);
 	assert_int_equal(halls[0].memory[0], ARRAY_SIZE(c));
@@ -155,9 +156,9 @@ void masked__sender_destroyed_EACH_ENDS(void **state)
 	need_atomics();
 	memset(c, 0, sizeof(c));
 	for (; n < ARRAY_SIZE(c); n++)
-		assert_int_equal(rdmamsg_dc_fetch_add_fields(
-					 to[0], &halls[0].key, 0, 8, &one, NULL,
-					 NULL, 0, &c[n]), 0);
+		assert_int_equal(dc_add_fields(to[0], &halls[0].key, 0, 8, &one,
+					       NULL, NULL, 0, &c[n]),
+				 0);
 	rdmamsg_dc_sender_destroy(sender);
 	WAIT_FOR(gone == 1);
 	assert_int_equal(completed, n);
@@ -172,36 +173,32 @@ void masked__sender_destroyed_EACH_ENDS(void **state)
 void masked__bad_arguments_ARE_TOLD(void **state)
 {
 	const uint64_t v[2] = { 0, 0 };
-	struct rdmamsg_masked_swap swap = { v, NULL, NULL, NULL };
+	struct post_swap swap = { v, NULL, NULL, NULL };
 	const struct rdmamsg_key *key;
 	struct cookie c = { 0 };
 
 	start(1, 0, 0);
 	need_atomics();
 	key = &halls[0].key;
-	assert_error(rdmamsg_dc_fetch_add_fields(to[0], key, 0, 5, v, NULL,
-						 NULL, 0, &c), -EINVAL,
-		     "4, 8, 16 or 32");
-	assert_error(rdmamsg_dc_fetch_add_fields(to[0], key, 0, (size_t)1 << 34,
-						 v, NULL, NULL, 0, &c), -EINVAL,
-		     "4, 8, 16 or 32");
-	assert_error(rdmamsg_dc_fetch_add_fields(to[0], key, 0, 16, v, v, NULL,
-						 0, &c), -EINVAL, "field");
-	assert_error(rdmamsg_dc_fetch_add_fields(to[0], key, 0, 8, NULL, NULL,
-						 NULL, 0, &c), -EINVAL, "add");
-	assert_error(rdmamsg_dc_masked_compare_swap(to[0], key, 0, 8, &swap,
-						    NULL, 0, &c), -EINVAL,
-		     "NULL");
-	assert_error(rdmamsg_dc_masked_compare_swap(to[0], key, 0, 8, NULL,
-						    NULL, 0, &c), -EINVAL,
-		     "NULL");
-	assert_error(rdmamsg_dc_fetch_add_fields(to[0], NULL, 0, 8, v, NULL,
-						 NULL, 0, &c), -EINVAL, "key");
-	assert_error(rdmamsg_dc_fetch_add_fields(to[0], key, 0, 8, v, NULL,
-						 NULL, 0, NULL), -EINVAL,
-		     "cookie");
-	assert_error(rdmamsg_dc_fetch_add_fields(NULL, key, 0, 8, v, NULL, NULL,
-						 0, &c), -EINVAL, "NULL");
+	assert_error(dc_add_fields(to[0], key, 0, 5, v, NULL, NULL, 0, &c),
+		     -EINVAL, "4, 8, 16 or 32");
+	assert_error(dc_add_fields(to[0], key, 0, UINT32_MAX, v, NULL,
+				   NULL, 0, &c),
+		     -EINVAL, "4, 8, 16 or 32");
+	assert_error(dc_add_fields(to[0], key, 0, 16, v, v, NULL, 0, &c),
+		     -EINVAL, "field");
+	assert_error(dc_add_fields(to[0], key, 0, 8, NULL, NULL, NULL, 0, &c),
+		     -EINVAL, "operand");
+	assert_error(dc_masked_swap(to[0], key, 0, 8, &swap, NULL, 0, &c),
+		     -EINVAL, "NULL");
+	assert_error(dc_masked_swap(to[0], key, 0, 8, NULL, NULL, 0, &c),
+		     -EINVAL, "NULL");
+	assert_error(dc_add_fields(to[0], NULL, 0, 8, v, NULL, NULL, 0, &c),
+		     -EINVAL, "key");
+	assert_error(dc_add_fields(to[0], key, 0, 8, v, NULL, NULL, 0, NULL),
+		     -EINVAL, "cookie");
+	assert_error(dc_add_fields(NULL, key, 0, 8, v, NULL, NULL, 0, &c),
+		     -EINVAL, "NULL");
 	assert_int_equal(c.count, 0);
 	finish(1);
 }

@@ -4,16 +4,17 @@
  * order with messages, to more targets than initiators, and refused ones.
  */
 #include "dc_halls.h"
+#include "../dc_post.h"
 
 /* Adds 2 to the first word, and swaps the sum for 77. */
 static void change(struct hall *h, uint64_t before, uint64_t old[2],
 		   struct cookie *c)
 {
-	assert_int_equal(rdmamsg_dc_fetch_add(to[0], &h->key, 0, 2, &old[0], 0,
-					      &c[0]), 0);
-	assert_int_equal(rdmamsg_dc_compare_swap(to[0], &h->key, 0, before + 2,
-						 77, &old[1], RDMAMSG_FENCE,
-						 &c[1]), 0);
+	assert_int_equal(dc_fetch_add(to[0], &h->key, 0, 2, &old[0], 0, &c[0]),
+			 0);
+	assert_int_equal(dc_compare_swap(to[0], &h->key, 0, before + 2, 77,
+					 &old[1], RDMAMSG_FENCE, &c[1]),
+			 0);
 }
 
 /* Round 0 waits for the connection, and round 1 has it. */
@@ -33,12 +34,13 @@ static void each_operation__WITHOUT_AND_WITH_A_CONNECTION(void **state)
 		memset(c, 0, sizeof(c));
 		memset(local, 0, sizeof(local));
 		memcpy(local, pattern(round), 3000);
-		assert_int_equal(rdmamsg_dc_write(to[0], &out, 1, &h->key, 4096,
-						  0, &c[0]), 0);
-		assert_int_equal(rdmamsg_dc_read(to[0], &in, 1, &h->key, 4096,
-						 RDMAMSG_FENCE, &c[1]), 0);
-		assert_int_equal(rdmamsg_dc_write_imm(to[0], &small, 1, &h->key,
-						      0, round + 9, 0, &c[2]),
+		assert_int_equal(
+			dc_write(to[0], &out, 1, &h->key, 4096, 0, &c[0]), 0);
+		assert_int_equal(dc_read(to[0], &in, 1, &h->key, 4096,
+					 RDMAMSG_FENCE, &c[1]),
+				 0);
+		assert_int_equal(dc_notify(to[0], &small, 1, &h->key, 0,
+					   round + 9, 0, &c[2]),
 				 0);
 		copied = 0;
 		if (atomics)
@@ -73,8 +75,9 @@ static void writes__then_a_message_ARE_THERE_BEFORE_IT(void **state)
 	for (uint64_t i = 1; i <= 30; i++) {
 		const struct rdmamsg_sge s = { &i, sizeof(i), NULL };
 
-		assert_int_equal(rdmamsg_dc_write(to[0], &s, 1, &halls[0].key,
-						  0, 0, &c[n++]), 0);
+		assert_int_equal(
+			dc_write(to[0], &s, 1, &halls[0].key, 0, 0, &c[n++]),
+			0);
 		assert_int_equal(rdmamsg_dc_send(to[0], &i, sizeof(i), 0,
 						 &c[n++]), 0);
 		WAIT_FOR(completed == n && halls[0].messages == i);
@@ -94,9 +97,9 @@ static void adds__to_more_targets_than_initiators_ADD_UP(void **state)
 	need_atomics();
 	memset(c, 0, sizeof(c));
 	for (uint32_t i = 0; i < HALLS * 30; i++) {
-		assert_int_equal(rdmamsg_dc_fetch_add(to[i % HALLS],
-						      &halls[i % HALLS].key, 8,
-						      3, &old[i], 0, &c[i]),
+		assert_int_equal(dc_fetch_add(to[i % HALLS],
+					      &halls[i % HALLS].key, 8, 3,
+					      &old[i], 0, &c[i]),
 				 0);
 		if (i % 20 == 0)
 			test_pump(0);
@@ -121,35 +124,34 @@ static void refused__AT_ONCE_OR_AS_THE_STATUS(void **state)
 	s.region = mine;
 	memset(c, 0, sizeof(c));
 	/* without a connection: the status */
-	assert_int_equal(rdmamsg_dc_write(to[0], &s, 1, &halls[0].key, BYTES, 0,
-					  &c[0]), 0);
+	assert_int_equal(dc_write(to[0], &s, 1, &halls[0].key, BYTES, 0, &c[0]),
+			 0);
 	assert_int_equal(rdmamsg_dc_send(to[0], "x", 1, 0, &c[1]), 0);
 	WAIT_FOR(completed == 2 && halls[0].messages == 1);
 	assert_int_equal(c[0].status, -ERANGE);
 	assert_int_equal(c[1].status, 0);
 	/* with one: at once */
-	assert_error(rdmamsg_dc_write(to[0], &s, 1, &halls[0].key, BYTES, 0,
-				      &c[2]), -ERANGE, "key");
+	assert_error(dc_write(to[0], &s, 1, &halls[0].key, BYTES, 0, &c[2]),
+		     -ERANGE, "key");
 	if (atomics)
-		assert_error(rdmamsg_dc_fetch_add(to[0], &halls[0].key, 4, 1,
-						  NULL, 0, &c[2]), -EINVAL,
-			     "multiple");
-	assert_error(rdmamsg_dc_write(to[0], &s, 1, NULL, 0, 0, &c[2]), -EINVAL,
-		     "key");
-	assert_error(rdmamsg_dc_write(to[0], &s, 1, &halls[0].key, 0, 0, NULL),
-		     -EINVAL, "cookie");
-	assert_error(rdmamsg_dc_write(to[0], &s, 17, &halls[0].key, 0, 0,
-				      &c[2]), -EINVAL, "16");
-	assert_error(rdmamsg_dc_write(to[0], &s, 1, &halls[0].key, 0, 8, &c[2]),
+		assert_error(dc_fetch_add(to[0], &halls[0].key, 4, 1, NULL, 0,
+					  &c[2]),
+			     -EINVAL, "multiple");
+	assert_error(dc_write(to[0], &s, 1, NULL, 0, 0, &c[2]), -EINVAL, "key");
+	assert_error(dc_write(to[0], &s, 1, &halls[0].key, 0, 0, NULL), -EINVAL,
+		     "cookie");
+	assert_error(dc_write(to[0], &s, 17, &halls[0].key, 0, 0, &c[2]),
+		     -EINVAL, "16");
+	assert_error(dc_write(to[0], &s, 1, &halls[0].key, 0, 8, &c[2]),
 		     -EINVAL, "flags");
 	s.region = halls[0].region;
-	assert_error(rdmamsg_dc_read(to[0], &s, 1, &halls[0].key, 0, 0, &c[2]),
-		     -EINVAL, "context");
+	assert_error(dc_read(to[0], &s, 1, &halls[0].key, 0, 0, &c[2]), -EINVAL,
+		     "context");
 	s.region = NULL;
-	assert_error(rdmamsg_dc_read(to[0], &s, 1, &halls[0].key, 0, 0, &c[2]),
-		     -EINVAL, "region");
+	assert_error(dc_read(to[0], &s, 1, &halls[0].key, 0, 0, &c[2]), -EINVAL,
+		     "region");
 	s.len = 65537;
-	assert_error(rdmamsg_dc_write(to[0], &s, 1, &halls[0].key, 0, 0, &c[2]),
+	assert_error(dc_write(to[0], &s, 1, &halls[0].key, 0, 0, &c[2]),
 		     -EMSGSIZE, "max_copy");
 	assert_error(rdmamsg_dc_target_get_key(halls[0].target, mine, &key),
 		     -EINVAL, "context");
@@ -177,9 +179,8 @@ static void key__revoked_FAILS_AND_THE_ADDRESS_GOES_ON(void **state)
 	memset(c, 0, sizeof(c));
 	old = halls[0].key;
 	assert_int_equal(rdmamsg_region_revoke(halls[0].region), 0);
-	assert_int_equal(rdmamsg_dc_write(to[0], &s, 1, &old, 0, 0, &c[0]), 0);
-	assert_int_equal(rdmamsg_dc_read(to[0], &back, 1, &old, 0, 0, &c[1]),
-			 0);
+	assert_int_equal(dc_write(to[0], &s, 1, &old, 0, 0, &c[0]), 0);
+	assert_int_equal(dc_read(to[0], &back, 1, &old, 0, 0, &c[1]), 0);
 	WAIT_FOR(completed == 2);
 	assert_true(c[0].status < 0 || (test_iwarp() && !c[0].status));
 	assert_true(c[1].status < 0);
@@ -187,8 +188,7 @@ static void key__revoked_FAILS_AND_THE_ADDRESS_GOES_ON(void **state)
 	assert_int_equal(rdmamsg_dc_target_get_key(halls[0].target,
 						   halls[0].region,
 						   &halls[0].key), 0);
-	assert_int_equal(rdmamsg_dc_write(to[0], &s, 1, &halls[0].key, 0, 0,
-					  &c[2]), 0);
+	assert_int_equal(dc_write(to[0], &s, 1, &halls[0].key, 0, 0, &c[2]), 0);
 	WAIT_FOR(completed == 3);
 	assert_int_equal(c[2].status, 0);
 	assert_int_equal(halls[0].memory[0], 5);
@@ -207,8 +207,8 @@ static void copies__above_queue_bytes_AGAIN(void **state)
 	memset(c, 0, sizeof(c));
 	assert_int_equal(rdmamsg_dc_send(to[0], local, 600, 0, &c[0]), 0);
 	assert_int_equal(rdmamsg_dc_send(to[0], local, 401, 0, &c[1]), -EAGAIN);
-	assert_int_equal(rdmamsg_dc_write(to[0], &s, 1, &halls[0].key, 0, 0,
-					  &c[1]), -EAGAIN);
+	assert_int_equal(dc_write(to[0], &s, 1, &halls[0].key, 0, 0, &c[1]),
+			 -EAGAIN);
 	assert_int_equal(rdmamsg_dc_sendv(to[0], &iov, 1, 0, &c[1]), 0);
 	assert_int_equal(rdmamsg_dc_send(to[0], local, 400, 0, &c[2]), 0);
 	assert_int_equal(rdmamsg_dc_sender_query(sender, &a), 0);
@@ -237,8 +237,8 @@ static void sender__destroyed_with_operations_CANCELLED(void **state)
 	s.region = mine;
 	memset(c, 0, sizeof(c));
 	for (unsigned int i = 0; i < 3; i++)
-		assert_int_equal(rdmamsg_dc_read(to[0], &s, 1, &halls[0].key, 0,
-						 0, &c[i]), 0);
+		assert_int_equal(
+			dc_read(to[0], &s, 1, &halls[0].key, 0, 0, &c[i]), 0);
 	rdmamsg_dc_sender_destroy(sender);
 	WAIT_FOR(gone == 1);
 	assert_int_equal(completed, 3);

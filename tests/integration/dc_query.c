@@ -4,6 +4,7 @@
  * DC, and masked atomics of an address before it posts any.
  */
 #include "dc_halls.h"
+#include "../dc_post.h"
 
 #include <infiniband/verbs.h>
 #include <rdmamsg/device.h>
@@ -262,8 +263,8 @@ static int add_to(uint32_t bytes)
 	static const uint64_t one[4] = { 1, 1, 1, 1 };
 	const uint64_t aligned = -(uintptr_t)halls[0].memory % 32;
 	struct cookie c = { 0 };
-	int ret = rdmamsg_dc_fetch_add_fields(to[0], &halls[0].key, aligned,
-					      bytes, one, NULL, NULL, 0, &c);
+	int ret = dc_add_fields(to[0], &halls[0].key, aligned, bytes, one, NULL,
+				NULL, 0, &c);
 
 	if (ret)
 		return ret;

@@ -4,6 +4,7 @@
  * record in which each side names its features, and changes it.
  */
 #include "rma_pair.h"
+#include "../post.h"
 
 #include <rdmamsg/device.h>
 #include <rdmamsg/oob.h>
@@ -89,7 +90,7 @@ static void rma__peer_knows_none_EOPNOTSUPP(void **state)
 	s.region = near_region;
 	assert_error(rdmamsg_write(p.c.ep, &s, 1, &key, 0, 0, NULL),
 		     -EOPNOTSUPP, "peer");
-	assert_error(rdmamsg_write_imm(p.c.ep, &s, 1, &key, 0, 1, 0, NULL),
+	assert_error(post_notify(p.c.ep, &s, 1, &key, 0, 1, 0, NULL),
 		     -EOPNOTSUPP, "peer");
 	assert_error(rdmamsg_read(p.c.ep, &s, 1, &key, 0, 0, NULL),
 		     -EOPNOTSUPP, "peer");
@@ -97,14 +98,14 @@ static void rma__peer_knows_none_EOPNOTSUPP(void **state)
 		     -EOPNOTSUPP, "peer");
 	assert_error(rdmamsg_compare_swap(p.c.ep, &key, 0, 0, 1, NULL, 0, NULL),
 		     -EOPNOTSUPP, "peer");
-	assert_error(rdmamsg_fetch_add_fields(p.c.ep, &key, 0, 8, near, NULL,
-					      NULL, 0, NULL), -EOPNOTSUPP,
-		     "peer");
+	assert_error(
+		post_add_fields(p.c.ep, &key, 0, 8, near, NULL, NULL, 0, NULL),
+		-EOPNOTSUPP, "peer");
 	assert_int_equal(rdmamsg_masked_query(p.c.ep, &can), 0);
 	assert_int_equal(can.how, RDMAMSG_CAP_ABSENT);
 	assert_int_equal(can.sizes, 0);
 	assert_error(rdmamsg_window_create(p.c.ep, &w), -EOPNOTSUPP, "peer");
-	assert_error(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key, NULL),
+	assert_error(post_invalidate(p.c.ep, "x", 1, 1, &key, NULL),
 		     -EOPNOTSUPP, "peer");
 	talk();
 	rma_end();
@@ -123,9 +124,9 @@ static void masked__peer_has_none_IN_SOFTWARE(void **state)
 		assert_int_equal(can.how, i || !test_on_soft() ?
 				 RDMAMSG_CAP_SOFTWARE : RDMAMSG_CAP_NATIVE);
 		c = cookie();
-		assert_int_equal(rdmamsg_fetch_add_fields(p.c.ep, &key, 8, 8,
-							  &one, NULL, NULL, 0,
-							  c), 0);
+		assert_int_equal(post_add_fields(p.c.ep, &key, 8, 8, &one, NULL,
+						 NULL, 0, c),
+				 0);
 		wait_cookie(c, 0);
 		assert_int_equal(((uint64_t *)far)[1], 1);
 		talk();
@@ -147,18 +148,18 @@ static void masked__peer_has_small_ones_NATIVE(void **state)
 	assert_int_equal(can.how, RDMAMSG_CAP_NATIVE);
 	assert_int_equal(can.sizes, 4 | 8);
 	c = cookie();
-	assert_int_equal(rdmamsg_fetch_add_fields(p.c.ep, &key, 8, 8, two, NULL,
-						  NULL, 0, c), 0);
+	assert_int_equal(
+		post_add_fields(p.c.ep, &key, 8, 8, two, NULL, NULL, 0, c), 0);
 	wait_cookie(c, 0);
 	assert_int_equal(((uint64_t *)far)[1], 1);
-	assert_error(rdmamsg_fetch_add_fields(p.c.ep, &key, 16, 16, two, NULL,
-					      NULL, 0, NULL), -EOPNOTSUPP,
-		     "4 and 8 bytes");
+	assert_error(
+		post_add_fields(p.c.ep, &key, 16, 16, two, NULL, NULL, 0, NULL),
+		-EOPNOTSUPP, "4 and 8 bytes");
 	talk();
 	rma_end();
 }
 
-/* Without the feature everything works but rdmamsg_send_invalidate(). */
+/* Without the feature everything works but post_invalidate(). */
 static void invalidate__peer_cannot_EOPNOTSUPP(void **state)
 {
 	struct rdmamsg_sge s = { NULL, 8, NULL };
@@ -173,12 +174,12 @@ static void invalidate__peer_cannot_EOPNOTSUPP(void **state)
 	c = cookie();
 	assert_int_equal(rdmamsg_write(p.c.ep, &s, 1, &key, 0, 0, c), 0);
 	wait_cookie(c, 0);
-	assert_error(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key, NULL),
+	assert_error(post_invalidate(p.c.ep, "x", 1, 1, &key, NULL),
 		     -EOPNOTSUPP, "peer");
 	/* the call fails for good, so it never becomes -EAGAIN */
 	while (!rdmamsg_send(p.c.ep, pattern(9), 10, 9, NULL))
 		end_expect(&p.s, 10, 9);
-	assert_error(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key, NULL),
+	assert_error(post_invalidate(p.c.ep, "x", 1, 1, &key, NULL),
 		     -EOPNOTSUPP, "peer");
 	WAIT_FOR(p.s.received == p.s.expected_count);
 	p.s.received = p.s.expected_count = 0;
@@ -210,8 +211,7 @@ static void invalidate__not_agreed_PROTOCOL(void **state)
 			 0);
 	end_send_all(&p.s, HOW_SEND, 1, 1);
 	WAIT_FOR(p.c.received == 1);
-	assert_int_equal(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key, NULL),
-			 0);
+	assert_int_equal(post_invalidate(p.c.ep, "x", 1, 1, &key, NULL), 0);
 	WAIT_PASSING(p.c.closed && p.s.closed);
 	assert_int_equal(p.s.received, 0);
 	assert_int_equal(p.s.why.cause, RDMAMSG_CAUSE_PROTOCOL);
@@ -221,8 +221,7 @@ static void invalidate__not_agreed_PROTOCOL(void **state)
 static void written__not_agreed_PROTOCOL(void **state)
 {
 	rma_start_with(~0u, 0);
-	assert_int_equal(rdmamsg_write_imm(p.c.ep, NULL, 0, &key, 0, 1, 0,
-					   NULL), 0);
+	assert_int_equal(post_notify(p.c.ep, NULL, 0, &key, 0, 1, 0, NULL), 0);
 	WAIT_PASSING(p.c.closed && p.s.closed);
 	assert_int_equal(value_count, 0);
 	assert_int_equal(p.s.why.cause, RDMAMSG_CAUSE_PROTOCOL);

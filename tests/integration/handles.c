@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "common.h"
 #include "exports.h"
+#include "../post.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -100,7 +101,7 @@ static struct rdmamsg_ep *outlive(void)
 
 static void endpoint__after_its_context_ENDED(void **state)
 {
-	static const struct rdmamsg_masked_swap swap;
+	static const struct post_swap swap;
 	struct rdmamsg_masked_attr masked = { .size = sizeof(masked) };
 	struct rdmamsg_flow flow = { .size = sizeof(flow) };
 	struct rdmamsg_window *window;
@@ -117,18 +118,17 @@ static void endpoint__after_its_context_ENDED(void **state)
 	ENDED(rdmamsg_send_wait(ep, buf, 1, 0, 0));
 	ENDED(rdmamsg_recv_wait(ep, 0, &msg));
 	ENDED(rdmamsg_msg_alloc(ep, 1, &msg));
-	ENDED(rdmamsg_send_regions(ep, &sge, 1, 0, NULL));
-	ENDED(rdmamsg_send_invalidate(ep, buf, 1, 0, &key, NULL));
+	ENDED(post_regions(ep, &sge, 1, 0, NULL));
+	ENDED(post_invalidate(ep, buf, 1, 0, &key, NULL));
 	ENDED(rdmamsg_write(ep, &sge, 1, &key, 0, 0, NULL));
-	ENDED(rdmamsg_write_imm(ep, &sge, 1, &key, 0, 0, 0, NULL));
+	ENDED(post_notify(ep, &sge, 1, &key, 0, 0, 0, NULL));
 	ENDED(rdmamsg_flush(ep, NULL));
 	ENDED(rdmamsg_read(ep, &sge, 1, &key, 0, 0, NULL));
 	ENDED(rdmamsg_fetch_add(ep, &key, 0, 1, &result, 0, NULL));
 	ENDED(rdmamsg_compare_swap(ep, &key, 0, 0, 1, &result, 0, NULL));
-	ENDED(rdmamsg_masked_compare_swap(ep, &key, 0, 8, &swap, &result, 0,
-					  NULL));
-	ENDED(rdmamsg_fetch_add_fields(ep, &key, 0, 8, &result, &result,
-				       &result, 0, NULL));
+	ENDED(post_masked_swap(ep, &key, 0, 8, &swap, &result, 0, NULL));
+	ENDED(post_add_fields(ep, &key, 0, 8, &result, &result, &result, 0,
+			      NULL));
 	ENDED(rdmamsg_masked_query(ep, &masked));
 	ENDED(rdmamsg_window_create(ep, &window));
 	ENDED(rdmamsg_ep_migrate(ep, NULL));
@@ -205,7 +205,7 @@ static void endpoint__after_its_context_WITH_OTHERS(void **state)
 	assert_int_equal(rdmamsg_layout_create(p.s.ctx, NULL, &layout), 0);
 	assert_int_equal(rdmamsg_layout_define(layout, &part, 1, 1), 0);
 	ENDED(rdmamsg_layout_register(layout, ep));
-	ENDED(rdmamsg_layout_send(ep, layout, 0, 8, 0, NULL));
+	ENDED(post_layout(ep, layout, 0, 8, 0, NULL));
 	ENDED(rdmamsg_layout_recv(ep, layout, 0));
 	ENDED(rdmamsg_layout_get_key(layout, ep, buf, sizeof(buf), &len,
 				     buf));

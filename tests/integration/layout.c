@@ -4,6 +4,7 @@
  * byte by byte, and large ones.
  */
 #include "layout_board.h"
+#include "../post.h"
 
 /* ---- the list --------------------------------------------------------- */
 
@@ -215,8 +216,8 @@ static void random_send(struct model *here, struct model *there)
 	memcpy(want_far, far, AREAS);
 	for (uint32_t i = 0; i < len; i++)
 		*place(want_far, b, i) = *place(near, a, i);
-	assert_int_equal(rdmamsg_layout_send(p.c.ep, last(&mine), 0, len, 7,
-					     cookie()), 0);
+	assert_int_equal(post_layout(p.c.ep, last(&mine), 0, len, 7, cookie()),
+			 0);
 	WAIT_FOR(p.s.kept_count);
 	data = rdmamsg_msg_data(p.s.kept[0]);
 	assert_int_equal(rdmamsg_msg_len(p.s.kept[0]), len);
@@ -369,12 +370,13 @@ static void write_imm__through_a_layout_VALUE_AFTER_THE_BYTES(void **state)
 
 		fill(near, AREA, i);
 		/* the registered memory changes when this one is done */
-		assert_int_equal(rdmamsg_write_imm(p.c.ep, &s, 1, &to, 0, i, 0,
-						   cookie()), 0);
+		assert_int_equal(
+			post_notify(p.c.ep, &s, 1, &to, 0, i, 0, cookie()), 0);
 		assert_int_equal(rdmamsg_write(p.c.ep, &plain, 1, &key, AREAS,
 					       0, cookie()), 0);
-		assert_int_equal(rdmamsg_write_imm(p.c.ep, &copied, 1, &to, 1,
-						   1000 + i, 0, cookie()), 0);
+		assert_int_equal(post_notify(p.c.ep, &copied, 1, &to, 1,
+					     1000 + i, 0, cookie()),
+				 0);
 		WAIT_FOR(value_count == 2 * i + 2);
 		assert_int_equal(values[2 * i], i);
 		assert_int_equal(values[2 * i + 1], 1000 + i);
@@ -411,8 +413,8 @@ static void send__of_layouts_WHOLE_MESSAGES(void **state)
 
 		column(&part, near_region, 7, len, n, len + 13);
 		assert_int_equal(rdmamsg_layout_define(l, &part, 1, 1), 0);
-		assert_int_equal(rdmamsg_layout_send(p.c.ep, l, 0, len * n, 1,
-						     cookie()), 0);
+		assert_int_equal(
+			post_layout(p.c.ep, l, 0, len * n, 1, cookie()), 0);
 		WAIT_FOR(p.s.kept_count);
 		received++;
 		got = rdmamsg_msg_data(p.s.kept[0]);
@@ -422,8 +424,8 @@ static void send__of_layouts_WHOLE_MESSAGES(void **state)
 					    near + 7 + k * (len + 13), len);
 		end_release(&p.s);
 		WAIT_FOR(p.c.sent_ok == received);
-		assert_error(rdmamsg_layout_send(p.c.ep, l, 1, len * n, 1,
-						 NULL), -ERANGE, "bytes");
+		assert_error(post_layout(p.c.ep, l, 1, len * n, 1, NULL),
+			     -ERANGE, "bytes");
 		assert_int_equal(rdmamsg_layout_destroy(l), 0);
 	}
 	p.s.received = 0;	/* all are checked above */

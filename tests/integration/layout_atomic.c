@@ -4,6 +4,7 @@
  * in a region, on each path.
  */
 #include "layout_board.h"
+#include "../post.h"
 
 #include <rdmamsg/endpoint.h>
 
@@ -47,7 +48,7 @@ static void close_words(struct rdmamsg_layout *l)
 static void atomics__in_a_block_DONE(void **state)
 {
 	const uint64_t one = 1, nine = 9, two[2] = { 1, 1 };
-	const struct rdmamsg_masked_swap swap = { &one, NULL, &nine, NULL };
+	const struct post_swap swap = { &one, NULL, &nine, NULL };
 	struct rdmamsg_masked_attr can = { .size = sizeof(can) };
 	struct rdmamsg_key to;
 	struct rdmamsg_layout *l = open_words(ACCESS_ALL, &to);
@@ -61,10 +62,11 @@ static void atomics__in_a_block_DONE(void **state)
 					   c[0]), 0);
 	assert_int_equal(rdmamsg_compare_swap(p.c.ep, &to, 0, 0, 1, &was[1], 0,
 					      c[1]), 0);
-	assert_int_equal(rdmamsg_masked_compare_swap(p.c.ep, &to, 0, 8, &swap,
-						     &was[2], 0, c[2]), 0);
-	UNTIL_POSTED(rdmamsg_fetch_add_fields(p.c.ep, &to, 12, 4, &half, NULL,
-					      &was[3], 0, c[3]));
+	assert_int_equal(
+		post_masked_swap(p.c.ep, &to, 0, 8, &swap, &was[2], 0, c[2]),
+		0);
+	UNTIL_POSTED(post_add_fields(p.c.ep, &to, 12, 4, &half, NULL, &was[3],
+				     0, c[3]));
 	for (int i = 0; i < 4; i++)
 		wait_cookie(c[i], 0);
 	assert_int_equal(was[0], 0);
@@ -77,9 +79,9 @@ static void atomics__in_a_block_DONE(void **state)
 	assert_int_equal(rdmamsg_masked_query(p.c.ep, &can), 0);
 	if (can.sizes & 16) {
 		c[0] = cookie();
-		assert_int_equal(rdmamsg_fetch_add_fields(p.c.ep, &to, 0, 16,
-							  two, NULL, NULL, 0,
-							  c[0]), 0);
+		assert_int_equal(post_add_fields(p.c.ep, &to, 0, 16, two, NULL,
+						 NULL, 0, c[0]),
+				 0);
 		wait_cookie(c[0], 0);
 		assert_int_equal(*word(64), 10);
 	}
@@ -105,8 +107,8 @@ void software__atomics__outside_of_a_block_ARE_TOLD(void **state)
 	assert_int_equal(rdmamsg_masked_query(p.c.ep, &can), 0);
 	/* the word around these 4 bytes ends behind the block */
 	if (can.how == RDMAMSG_CAP_SOFTWARE)
-		assert_error(rdmamsg_fetch_add_fields(p.c.ep, &to, 24, 4, &half,
-						      NULL, NULL, 0, NULL),
+		assert_error(post_add_fields(p.c.ep, &to, 24, 4, &half, NULL,
+					     NULL, 0, NULL),
 			     -ERANGE, "8 bytes");
 	close_words(l);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Messages that the server receives in a layout. */
 #include "layout_board.h"
+#include "../post.h"
 
 #include <rdmamsg/chain.h>
 #include <rdmamsg/memory.h>
@@ -371,9 +372,9 @@ void recv__what_a_layout_has_sent_IN_THE_BLOCKS(void **state)
 	for (uint32_t way = 0; way < 2; way++) {
 		const uint64_t from = way;	/* in the first block */
 
-		assert_int_equal(rdmamsg_layout_send(p.c.ep, from_layout, from,
-						     len - from, way,
-						     cookie()), 0);
+		assert_int_equal(post_layout(p.c.ep, from_layout, from,
+					     len - from, way, cookie()),
+				 0);
 		WAIT_FOR(p.s.received == way + 1);
 		for (uint64_t i = 0; i < len - from; i++)
 			assert_int_equal(far[11 + i / 100 * 333 + i % 100],
@@ -471,7 +472,7 @@ static void forward(struct end *e, struct rdmamsg_msg *msg)
 	came.data = rdmamsg_msg_data(msg);
 	came.len = rdmamsg_msg_len(msg);
 	if (rdmamsg_msg_send(e->ep, msg, 0, NULL) != -EINVAL ||
-	    !strstr(rdmamsg_error(), "rdmamsg_layout_send()"))
+	    !strstr(rdmamsg_error(), "rdmamsg_post()"))
 		note("forwarding a message of a layout: %s", rdmamsg_error());
 	if (rdmamsg_msg_set_len(msg, came.len + 1) != -EINVAL ||
 	    rdmamsg_msg_set_len(msg, 1) || rdmamsg_msg_len(msg) != 1)

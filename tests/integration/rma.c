@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One-sided operations: effects, order and errors. */
 #include "rma_pair.h"
+#include "../post.h"
 
 #include <sys/mman.h>
 
@@ -198,8 +199,8 @@ static void write_imm__beyond_credits_IN_ORDER(void **state)
 		struct cookie *c = cookie();
 		int ret;
 
-		while ((ret = rdmamsg_write_imm(p.c.ep, &s, 1, &key, i, i, 0,
-						c)) == -EAGAIN) {
+		while ((ret = post_notify(p.c.ep, &s, 1, &key, i, i, 0, c)) ==
+		       -EAGAIN) {
 			unsigned int told = p.c.writable;
 
 			WAIT_FOR(p.c.writable != told);
@@ -402,8 +403,8 @@ static void write_imm__behind_one_that_waits_BOUNDED(void **state)
 	/* the receiver has memory for one such message */
 	end_send_all(&p.c, HOW_SENDV, 4 << 20, 2);
 	while (accepted < 3000 && idle < 20) {
-		int ret = rdmamsg_write_imm(p.c.ep, NULL, 0, &key, 0, accepted,
-					    0, NULL);
+		int ret = post_notify(p.c.ep, NULL, 0, &key, 0, accepted, 0,
+				      NULL);
 
 		if (!ret) {
 			accepted++;
@@ -479,8 +480,8 @@ static void abort__with_operations_EACH_ENDS(void **state)
 		s = (struct rdmamsg_sge){ near, 3 << 20, near_region };
 		assert_int_equal(rdmamsg_read(p.c.ep, &s, 1, &key, 0, 0,
 					      cookie()), 0);
-		assert_int_equal(rdmamsg_write_imm(p.c.ep, &s, 1, &key, 0, 1, 0,
-						   cookie()), 0);
+		assert_int_equal(
+			post_notify(p.c.ep, &s, 1, &key, 0, 1, 0, cookie()), 0);
 	}
 	rdmamsg_ep_abort(p.c.ep);
 	WAIT_FOR(p.c.closed && p.s.closed);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory windows: the owner grants and revokes access to a part of a region. */
 #include "rma_pair.h"
+#include "../post.h"
 
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/memory.h>
@@ -47,9 +48,8 @@ static bool window_open_with(const struct rdmamsg_options *opts)
 		assert_error(rdmamsg_window_create(p.s.ep, &window),
 			     -EOPNOTSUPP, "window");
 		assert_int_equal(end_info(&p.c).send_invalidate, 0);
-		assert_error(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key,
-						     NULL), -EOPNOTSUPP,
-			     "remote invalidate");
+		assert_error(post_invalidate(p.c.ep, "x", 1, 1, &key, NULL),
+			     -EOPNOTSUPP, "remote invalidate");
 		assert_int_equal(rdmamsg_region_destroy(windowed), 0);
 		rma_end();
 		return false;
@@ -186,8 +186,9 @@ static void give_and_take(void)
 		write_1000(i);
 		assert_memory_equal(far + 4096, pattern(i), 1000);
 		end_expect(&p.s, len, i);
-		assert_int_equal(rdmamsg_send_invalidate(p.c.ep, pattern(i),
-							 len, i, &key, c), 0);
+		assert_int_equal(
+			post_invalidate(p.c.ep, pattern(i), len, i, &key, c),
+			0);
 		WAIT_FOR(p.s.received == i + 1);
 		if (c)
 			wait_cookie(c, 0);
@@ -250,9 +251,9 @@ static void send_invalidate__among_messages_IN_ORDER(void **state)
 
 		end_send_all(&p.c, HOW_SENDV, i % 2 ? 20 : 200000, i);
 		end_expect(&p.s, 100, 100 + i);
-		while ((ret = rdmamsg_send_invalidate(p.c.ep, pattern(100 + i),
-						      100, 100 + i, &keys[i],
-						      NULL)) == -EAGAIN) {
+		while ((ret = post_invalidate(p.c.ep, pattern(100 + i), 100,
+					      100 + i, &keys[i], NULL)) ==
+		       -EAGAIN) {
 			unsigned int told = p.c.writable;
 
 			WAIT_FOR(p.c.writable != told);
@@ -270,8 +271,7 @@ static void send_invalidate__then_write_ACCESS(void **state)
 		return;
 	window_bind(0, 1000, RDMAMSG_ACCESS_WRITE);
 	end_expect(&p.s, 0, 1);
-	assert_int_equal(rdmamsg_send_invalidate(p.c.ep, NULL, 0, 1, &key,
-						 NULL), 0);
+	assert_int_equal(post_invalidate(p.c.ep, NULL, 0, 1, &key, NULL), 0);
 	WAIT_FOR(p.s.received == 1);
 	expect_refused('w');
 	rma_fini();
@@ -287,8 +287,7 @@ static void expect_not_taken(void)
 	assert_int_equal(rdmamsg_key_query(&key, &info), 0);
 	taken = 0;
 	p.s.expect_nothing = true;
-	assert_int_equal(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key, c),
-			 0);
+	assert_int_equal(post_invalidate(p.c.ep, "x", 1, 1, &key, c), 0);
 	WAIT_FOR(p.c.closed && p.s.closed);
 	assert_int_equal(c->count, 1);
 	assert_int_equal(taken, 0);
@@ -343,8 +342,7 @@ static void send_invalidate__crosses_its_owner_ACCESS(void **state)
 	window_bind(0, 1000, RDMAMSG_ACCESS_WRITE);
 	c = cookie();
 	p.s.expect_nothing = true;
-	assert_int_equal(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key, c),
-			 0);
+	assert_int_equal(post_invalidate(p.c.ep, "x", 1, 1, &key, c), 0);
 	while (!c->count)
 		test_drive(p.c.ctx);
 	assert_int_equal(c->status, 0);
@@ -371,8 +369,8 @@ static void send_invalidate__window_of_another_endpoint_ACCESS(void **state)
 	theirs = key;
 	pair_open(&other);
 	other.s.expect_nothing = true;
-	assert_int_equal(rdmamsg_send_invalidate(other.c.ep, "x", 1, 1, &theirs,
-						 NULL), 0);
+	assert_int_equal(post_invalidate(other.c.ep, "x", 1, 1, &theirs, NULL),
+			 0);
 	WAIT_FOR(other.c.closed && other.s.closed);
 	if (!test_iwarp())
 		assert_int_equal(other.c.why.cause,
@@ -387,16 +385,14 @@ static void check_bad_arguments(void)
 {
 	struct rdmamsg_key bad = { { 0 } };
 
-	assert_error(rdmamsg_send_invalidate(NULL, "x", 1, 1, &key, NULL),
-		     -EINVAL, "NULL");
-	assert_error(rdmamsg_send_invalidate(p.c.ep, NULL, 1, 1, &key, NULL),
-		     -EINVAL, "NULL");
-	assert_error(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, NULL, NULL),
-		     -EINVAL, "NULL");
-	assert_error(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &bad, NULL),
-		     -EINVAL, "no key");
-	assert_error(rdmamsg_send_invalidate(p.c.ep, pattern(0), 8177, 1, &key,
-					     NULL), -EMSGSIZE, "8176");
+	assert_error(post_invalidate(NULL, "x", 1, 1, &key, NULL), -EINVAL,
+		     "NULL");
+	assert_error(post_invalidate(p.c.ep, NULL, 1, 1, &key, NULL), -EINVAL,
+		     "NULL");
+	assert_error(post_invalidate(p.c.ep, "x", 1, 1, &bad, NULL), -EINVAL,
+		     "no key");
+	assert_error(post_invalidate(p.c.ep, pattern(0), 8177, 1, &key, NULL),
+		     -EMSGSIZE, "8176");
 }
 
 /* A call that can never succeed fails at once, without -EAGAIN. */
@@ -411,7 +407,7 @@ static void send_invalidate__bad_arguments_ARE_TOLD(void **state)
 		end_expect(&p.s, 10, 1);
 	assert_int_equal(ret, -EAGAIN);
 	check_bad_arguments();
-	assert_int_equal(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key, NULL),
+	assert_int_equal(post_invalidate(p.c.ep, "x", 1, 1, &key, NULL),
 			 -EAGAIN);
 	WAIT_FOR(p.s.received == p.s.expected_count);
 	rma_end();

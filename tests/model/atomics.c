@@ -9,6 +9,7 @@
  */
 #include "model.h"
 #include "sim.h"
+#include "../post.h"
 
 #include <endian.h>
 #include <stddef.h>
@@ -43,11 +44,13 @@ static int add_half(struct end *e, struct touch *t, void *cookie)
 	const uint32_t boundary = 0xaaaaaaaau;	/* the top bit of each field */
 
 	t->half = true;
-	return rdmamsg_fetch_add_fields(e->ep, key_for(e), offset_of(t->slot) +
-					(upper == (BYTE_ORDER == LITTLE_ENDIAN)
-					 ? sizeof(add) : 0), sizeof(add), &add,
-					sim_once_in(2) ? &boundary : NULL,
-					&t->result, flags(), cookie);
+	return post_add_fields(
+		e->ep, key_for(e),
+		offset_of(t->slot) + (upper == (BYTE_ORDER == LITTLE_ENDIAN)
+					      ? sizeof(add)
+					      : 0),
+		sizeof(add), &add, sim_once_in(2) ? &boundary : NULL,
+		&t->result, flags(), cookie);
 }
 
 static int add_fields(struct end *e, struct touch *t, void *cookie)
@@ -57,10 +60,9 @@ static int add_fields(struct end *e, struct touch *t, void *cookie)
 
 	if (sim_once_in(2))
 		return add_half(e, t, cookie);
-	return rdmamsg_fetch_add_fields(e->ep, key_for(e), offset_of(t->slot),
-					sizeof(add), &add, sim_once_in(2) ?
-					&boundary : NULL, &t->result,
-					flags(), cookie);
+	return post_add_fields(
+		e->ep, key_for(e), offset_of(t->slot), sizeof(add), &add,
+		sim_once_in(2) ? &boundary : NULL, &t->result, flags(), cookie);
 }
 
 static int add(struct end *e, struct touch *t, void *cookie)
@@ -115,7 +117,7 @@ static int swap(struct end *e, struct touch *t, void *cookie)
 {
 	const uint64_t offset = offsetof(struct board, swaps) +
 				t->slot * sizeof(uint64_t);
-	const struct rdmamsg_masked_swap s = {
+	const struct post_swap s = {
 		&t->swap.expected, &t->swap.compare, &t->swap.desired,
 		&t->swap.replace,
 	};
@@ -130,9 +132,8 @@ static int swap(struct end *e, struct touch *t, void *cookie)
 					    cookie);
 	t->swap.compare = sim_below(VALUES);
 	t->swap.replace = sim_below(VALUES);
-	return rdmamsg_masked_compare_swap(e->ep, key_for(e), offset,
-					   sizeof(uint64_t), &s, &t->result,
-					   flags(), cookie);
+	return post_masked_swap(e->ep, key_for(e), offset, sizeof(uint64_t), &s,
+				&t->result, flags(), cookie);
 }
 
 /* Returns the set of values after t, 1 << value for each. */

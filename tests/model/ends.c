@@ -7,6 +7,7 @@
  */
 #include "model.h"
 #include "sim.h"
+#include "../post.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -85,7 +86,7 @@ static int send_regions(struct end *e, uint32_t n, uint32_t tag, uint32_t len,
 		{ mem + cut, len - cut, sim_once_in(4) ? NULL : e->bytes },
 	};
 
-	return rdmamsg_send_regions(e->ep, sge, 2, tag, cookie);
+	return post_regions(e->ep, sge, 2, tag, cookie);
 }
 
 static int send_msg(struct end *e, uint32_t n, uint32_t tag, uint32_t len,

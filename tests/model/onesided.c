@@ -10,6 +10,7 @@
  */
 #include "model.h"
 #include "sim.h"
+#include "../post.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -199,8 +200,8 @@ int onesided_write_imm(struct end *e, uint32_t n, void *cookie)
 
 	write_version(mem, slot, ++e->versions[slot]);
 	onesided_note(e, e->out[n].versions);
-	ret = rdmamsg_write_imm(e->ep, sge, count, &ends[!e->index].key,
-				offset_of(slot), n, how, cookie);
+	ret = post_notify(e->ep, sge, count, &ends[!e->index].key,
+			  offset_of(slot), n, how, cookie);
 	if (!ret && how)
 		note_fence(e, slot);
 	sim_trace("%d: writes version %u of slot %u before value %u: %d\n",

@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "../../dc_post.h"
 #include "../own_fabric.h"
 #include "pair.h"
 #include "base/base.h"
@@ -372,8 +373,8 @@ static void write_in_doubt(struct rdmamsg_key *key)
 
 	session()->lease.until = 1;
 	status = 1;
-	assert_int_equal(rdmamsg_dc_write_imm(address, &from, 1, key, 0, 5, 0,
-					      &status), 0);
+	assert_int_equal(dc_notify(address, &from, 1, key, 0, 5, 0, &status),
+			 0);
 	UNTIL(near, in_doubt() == 1);
 }
 

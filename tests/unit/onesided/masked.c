@@ -10,6 +10,7 @@
 #include "session/tx.h"
 #include "memory/memory.h"
 #include "base/ctx.h"
+#include "../../post.h"
 #include "../own_fabric.h"
 #include "../raw_calls.h"
 #include "../soft_calls.h"
@@ -222,8 +223,8 @@ static int add(uint64_t *result)
 {
 	static const uint64_t one = 1;
 
-	return rdmamsg_fetch_add_fields(client.ep, &key, 0, 8, &one, NULL,
-					result, 0, &client);
+	return post_add_fields(client.ep, &key, 0, 8, &one, NULL, result, 0,
+			       &client);
 }
 
 /* ---- tries ------------------------------------------------------------ */
@@ -256,14 +257,14 @@ static void add__to_another_word_TWO_TRIES(void **state)
 static void swap__that_finds_another_value_ONE_TRY(void **state)
 {
 	const uint64_t expected = 7, desired = 8;
-	const struct rdmamsg_masked_swap swap = {
+	const struct post_swap swap = {
 		.expected = &expected, .desired = &desired,
 	};
 	uint64_t was = 5;
 
 	*word() = 9;
-	assert_int_equal(rdmamsg_masked_compare_swap(client.ep, &key, 0, 8,
-						     &swap, &was, 0, &client),
+	assert_int_equal(post_masked_swap(client.ep, &key, 0, 8, &swap, &was, 0,
+					  &client),
 			 0);
 	WAIT_FOR(client.sent == 1);
 	assert_int_equal(client.status, 0);
@@ -444,9 +445,9 @@ static void native__among_others_KEEPS_THE_ORDER(void **state)
 	assert_int_equal(rdmamsg_write(client.ep, &s, 1, &key, 8, 0, NULL), 0);
 	assert_int_equal(add(NULL), 0);
 	assert_int_equal(rdmamsg_send(client.ep, "x", 1, 0, NULL), 0);
-	assert_int_equal(rdmamsg_fetch_add_fields(client.ep, &key, 0, 8, &one,
-						  NULL, NULL, RDMAMSG_FENCE,
-						  &client), 0);
+	assert_int_equal(post_add_fields(client.ep, &key, 0, 8, &one, NULL,
+					 NULL, RDMAMSG_FENCE, &client),
+			 0);
 	client.ctx->loop.in_callback--;
 	rdmamsg__tx_flush(client.ctx);
 	WAIT_FOR(client.sent == 2 && server.messages == 2);
@@ -515,14 +516,15 @@ static void raw__small_operands_NATIVE(void **state)
 	assert_int_equal(was, 0x0102030405060708);
 	assert_int_equal(*word(), 0x0102030405060709);
 	word()[1] = 0x11223344;
-	assert_int_equal(rdmamsg_fetch_add_fields(client.ep, &key, 8, 4, &half,
-						  NULL, &was4, 0, &client), 0);
+	assert_int_equal(post_add_fields(client.ep, &key, 8, 4, &half, NULL,
+					 &was4, 0, &client),
+			 0);
 	WAIT_FOR(client.sent == 2);
 	assert_int_equal(was4, 0x11223344);
 	assert_int_equal(word()[1], 0x11223345);
 	assert_string_equal(order, "mm");
-	assert_int_equal(rdmamsg_fetch_add_fields(client.ep, &key, 16, 16, two,
-						  NULL, NULL, 0, &client),
+	assert_int_equal(post_add_fields(client.ep, &key, 16, 16, two, NULL,
+					 NULL, 0, &client),
 			 -EOPNOTSUPP);
 	assert_non_null(strstr(rdmamsg_error(), "4 and 8 bytes"));
 	assert_int_equal(client.closed, 0);

@@ -13,6 +13,7 @@
 #include "session/ep.h"
 #include "session/send.h"
 #include "wire/proto.h"
+#include "../../post.h"
 #include "../own_fabric.h"
 #include "../two_ends.h"
 
@@ -530,15 +531,14 @@ static void write_imm__without_a_buffer_WRITABLE_WITH_ONE(void **state)
 	while (n < 4096 && !rdmamsg_msg_alloc(client.ep, 4000, &msgs[n]))
 		n++;
 	assert_in_range(n, 1, 4095);
-	assert_int_equal(rdmamsg_write_imm(client.ep, &s, 1, &key, 0, 1, 0,
-					   NULL), -EAGAIN);
+	assert_int_equal(post_notify(client.ep, &s, 1, &key, 0, 1, 0, NULL),
+			 -EAGAIN);
 	client_alone();
 	assert_int_equal(client.writable, 0);
 	rdmamsg_msg_free(msgs[--n]);
 	client_alone();
 	assert_int_equal(client.writable, 1);
-	assert_int_equal(rdmamsg_write_imm(client.ep, &s, 1, &key, 0, 1, 0,
-					   NULL), 0);
+	assert_int_equal(post_notify(client.ep, &s, 1, &key, 0, 1, 0, NULL), 0);
 	while (n)
 		rdmamsg_msg_free(msgs[--n]);
 	client.ctx->memory->budget[DIR_OUT].cap = limit;
@@ -668,8 +668,8 @@ static void send_invalidate__that_does_not_PROTOCOL(void **state)
 	(void)bound_window();
 	WAIT_FOR(server.sent == 1);
 	invalidates = false;
-	assert_int_equal(rdmamsg_send_invalidate(client.ep, "x", 1, 1,
-						 &window_key, NULL), 0);
+	assert_int_equal(
+		post_invalidate(client.ep, "x", 1, 1, &window_key, NULL), 0);
 	WAIT_FOR(server.closed);
 	assert_int_equal(server.why.who, RDMAMSG_WHO_PEER);
 	assert_int_equal(server.why.cause, RDMAMSG_CAUSE_PROTOCOL);
@@ -689,8 +689,8 @@ static void send_invalidate__as_another_message_PROTOCOL(void **state)
 	assert_int_equal(rdmamsg_send(client.ep, "x", 1, 1, NULL), 0);
 	WAIT_FOR(server.messages == 1);
 	disguised = true;
-	assert_int_equal(rdmamsg_send_invalidate(client.ep, "x", 1, 1,
-						 &window_key, NULL), 0);
+	assert_int_equal(
+		post_invalidate(client.ep, "x", 1, 1, &window_key, NULL), 0);
 	WAIT_FOR(server.closed || server.messages == 2);
 	assert_true(server.closed);
 	assert_int_equal(server.why.who, RDMAMSG_WHO_PEER);
@@ -720,8 +720,9 @@ static void send_invalidate__behind_a_read_WAITS_FOR_IT(void **state)
 		client.ctx->loop.in_callback++;
 		assert_int_equal(rdmamsg_read(client.ep, &s, 1, &window_key, 0,
 					      0, &s), 0);
-		assert_int_equal(rdmamsg_send_invalidate(client.ep, NULL, 0, 1,
-							 &window_key, NULL), 0);
+		assert_int_equal(post_invalidate(client.ep, NULL, 0, 1,
+						 &window_key, NULL),
+				 0);
 		client.ctx->loop.in_callback--;
 		rdmamsg__tx_flush(client.ctx);
 		WAIT_FOR((server.messages == i && client.sent == i) ||

@@ -7,6 +7,7 @@
 #include "device/verbs_api.h"
 #include "session/ep.h"
 #include "wire/proto.h"
+#include "../../post.h"
 #include "../own_fabric.h"
 #include "../soft_calls.h"
 #include "../two_ends.h"
@@ -299,8 +300,9 @@ static void write_imm__nothing_else_GOES_ON(void **state)
 	sge.data = mem;
 	for (uint32_t i = 0; i < 1000; i++) {
 		sge.len = i * 4;
-		assert_int_equal(rdmamsg_write_imm(client.ep, &sge, 1, &key, 0,
-						   0xfffffff0 + i, 0, NULL), 0);
+		assert_int_equal(post_notify(client.ep, &sge, 1, &key, 0,
+					     0xfffffff0 + i, 0, NULL),
+				 0);
 		WAIT_FOR(written == i + 1);
 		assert_int_equal(written_value, 0xfffffff0 + i);
 	}
@@ -332,8 +334,8 @@ static void write_imm__without_a_credit_TAKES_THE_BYTES_ALONG(void **state)
 	/* the only credit: the server does not work until below */
 	assert_int_equal(rdmamsg_send(client.ep, "x", 1, 0, NULL), 0);
 	memset(src, 0x5e, sizeof(src));
-	assert_int_equal(rdmamsg_write_imm(client.ep, &sge, 1, &key, 0, 7, 0,
-					   NULL), 0);
+	assert_int_equal(post_notify(client.ep, &sge, 1, &key, 0, 7, 0, NULL),
+			 0);
 	memset(src, 0xcc, sizeof(src));
 	WAIT_FOR(written);
 	for (size_t i = 0; i < sizeof(mem); i++)

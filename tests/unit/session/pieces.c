@@ -13,6 +13,7 @@
 #include "session/send.h"
 #include "session/tx.h"
 #include "wire/proto.h"
+#include "../../post.h"
 #include "../own_fabric.h"
 #include "../two_ends.h"
 
@@ -508,8 +509,8 @@ static void run__not_complete_REFUSES_INVALIDATE(void **state)
 					     &server), 0);
 	WAIT_FOR(server.sent == 1);
 	forge_first(1000, PROTO_FIRST_LEN + 100);
-	assert_int_equal(rdmamsg_send_invalidate(client.ep, data, 10, 1, &key,
-						 NULL), 0);
+	assert_int_equal(post_invalidate(client.ep, data, 10, 1, &key, NULL),
+			 0);
 	is_refused("another message after 1 pieces of one");
 	assert_int_equal(server.invalidated, 0);
 }

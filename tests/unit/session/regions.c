@@ -8,6 +8,7 @@
 #include "device/verbs_api.h"
 #include "memory/region.h"
 #include "session/ep.h"
+#include "../../post.h"
 #include "../own_fabric.h"
 #include "../two_ends.h"
 
@@ -72,7 +73,7 @@ static int send_from(void *mem, size_t len, struct rdmamsg_region *r)
 {
 	const struct rdmamsg_sge s = { mem, len, r };
 
-	return rdmamsg_send_regions(client.ep, &s, 1, 5, &client);
+	return post_regions(client.ep, &s, 1, 5, &client);
 }
 
 /* The announcement of the client's only large message. */
@@ -127,8 +128,7 @@ static void send__small_sizes_ARRIVE(void **state)
 		assert_memory_equal(got, data + i, sizes[i]);
 	}
 	assert_int_equal(region->busy, 0);
-	assert_int_equal(rdmamsg_send_regions(client.ep, NULL, 0, 5, &client),
-			 0);
+	assert_int_equal(post_regions(client.ep, NULL, 0, 5, &client), 0);
 	WAIT_FOR(server.messages == 5);
 	assert_int_equal(got_len, 0);
 }
@@ -144,7 +144,7 @@ static void send__mixed_segments_ARRIVE(void **state)
 	s[2] = (struct rdmamsg_sge){ other, 70000, NULL };
 	s[3] = (struct rdmamsg_sge){ data, 10, region };
 	assert_int_equal(rdmamsg_ep_pause(server.ep), 0);
-	assert_int_equal(rdmamsg_send_regions(client.ep, s, 4, 5, &client), 0);
+	assert_int_equal(post_regions(client.ep, s, 4, 5, &client), 0);
 	assert_int_equal(announced()->count, 3);
 	assert_ptr_equal(announced()->region[0], region);
 	assert_null(announced()->region[1]);
@@ -192,9 +192,11 @@ static void send__cancelled_or_aborted_FREES_THE_REGION(void **state)
 	connect_and_register();
 	assert_int_equal(rdmamsg_ep_pause(server.ep), 0);
 	for (int i = 0; i < 6; i++)
-		assert_int_equal(rdmamsg_send_regions(
-			client.ep, &(struct rdmamsg_sge){ data, LARGE, region },
-			1, 5, i == 5 ? (void *)&region : &client), 0);
+		assert_int_equal(
+			post_regions(client.ep,
+				     &(struct rdmamsg_sge){data, LARGE, region},
+				     1, 5, i == 5 ? (void *)&region : &client),
+			0);
 	assert_int_equal(region->busy, 6);
 	assert_int_equal(rdmamsg_cancel(client.ep, &region), 0);
 	WAIT_FOR(client.sent == 1);
@@ -231,14 +233,10 @@ static void send__bad_arguments_ARE_REFUSED(void **state)
 			 0);
 	assert_int_equal(rdmamsg_region_set_pd(closed, pd), 0);
 	assert_int_equal(send_from(other, LARGE, closed), -EPERM);
-	assert_int_equal(rdmamsg_send_regions(client.ep, NULL, 1, 5, NULL),
-			 -EINVAL);
-	assert_int_equal(rdmamsg_send_regions(client.ep, &none, -1, 5, NULL),
-			 -EINVAL);
-	assert_int_equal(rdmamsg_send_regions(client.ep, &none, 17, 5, NULL),
-			 -EINVAL);
-	assert_int_equal(rdmamsg_send_regions(NULL, &none, 1, 5, NULL),
-			 -EINVAL);
+	assert_int_equal(post_regions(client.ep, NULL, 1, 5, NULL), -EINVAL);
+	assert_int_equal(post_regions(client.ep, &none, -1, 5, NULL), -EINVAL);
+	assert_int_equal(post_regions(client.ep, &none, 17, 5, NULL), -EINVAL);
+	assert_int_equal(post_regions(NULL, &none, 1, 5, NULL), -EINVAL);
 	assert_int_equal(region->busy, 0);
 }
 

@@ -5,6 +5,7 @@
  */
 #include "session/ep.h"
 #include "soft/control/soft_ctl.h"
+#include "../../post.h"
 #include "../own_fabric.h"
 #include "../two_ends.h"
 
@@ -192,8 +193,7 @@ static void region__device_removed_twice_AGAIN(void **state)
 	assert_int_equal(rdmamsg_region_register(late, client.ep), -EAGAIN);
 	give_device(3);
 	sge.len = LARGE;
-	assert_int_equal(rdmamsg_send_regions(client.ep, &sge, 1, 0, &client),
-			 0);
+	assert_int_equal(post_regions(client.ep, &sge, 1, 0, &client), 0);
 	WAIT_FOR(arrived == 1 && client.sent == 2);
 	assert_int_equal(client.status, 0);
 	end();

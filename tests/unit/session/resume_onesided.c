@@ -7,6 +7,7 @@
 #include "base/masked.h"
 #include "device/verbs_api.h"
 #include "wire/proto.h"
+#include "../../post.h"
 #include "../raw_calls.h"
 #include "lanes.h"
 
@@ -83,9 +84,9 @@ static void writes(uint32_t flags)
 		};
 		/* at most as many as there are words are under way */
 		if (posted < 1000 && posted - values < 64 &&
-		    !rdmamsg_write_imm(client.ep, &sge, 1, &key,
-				       posted % WORDS * sizeof(word), posted,
-				       0, NULL))
+		    !post_notify(client.ep, &sge, 1, &key,
+				 posted % WORDS * sizeof(word), posted, 0,
+				 NULL))
 			posted++;
 		if (++rounds % 97 == 0)
 			lose(rounds & 1 ? &client : &server);
@@ -294,8 +295,9 @@ static void masked_atomic__taken_by_no_device_DONE_ONCE(void **state)
 	table.post_masked = refuse_masked;
 	replace_raw(&table, refuse_raw);
 	client.ep->lane.v = &table;
-	assert_int_equal(rdmamsg_fetch_add_fields(client.ep, &key, 8, 8, &add,
-						  NULL, &was, 0, &client), 0);
+	assert_int_equal(post_add_fields(client.ep, &key, 8, 8, &add, NULL,
+					 &was, 0, &client),
+			 0);
 	client.ep->lane.v = &rdmamsg__verbs_soft;
 	assert_int_equal(rma_done, 0);
 	WAIT_FOR(rma_done);
@@ -402,8 +404,8 @@ static void write_when_confirmed(struct rdmamsg_ep *ep, void *cookie,
 	if (cookie != &client)
 		return;
 	assert_int_equal(resumed[0], 0);
-	assert_int_equal(rdmamsg_write_imm(client.ep, &sge, 1, &key, 0, 0, 0,
-					   &key), 0);
+	assert_int_equal(post_notify(client.ep, &sge, 1, &key, 0, 0, 0, &key),
+			 0);
 }
 
 /* The peer has the message, but the lane is lost with its acknowledgement. */
@@ -550,8 +552,8 @@ static void write_imm__lost_before_its_proof_STAYS_BEFORE_VALUE(void **state)
 
 	connect_rma_deep(0, 2);
 	cut_lane();
-	assert_int_equal(rdmamsg_write_imm(client.ep, &sge, 1, &key, 0, 0, 0,
-					   &client), 0);
+	assert_int_equal(
+		post_notify(client.ep, &sge, 1, &key, 0, 0, 0, &client), 0);
 	taken.qp_num = 0;		/* no completion, which makes room */
 	early_value = written = false;
 	assert_int_equal(client.ep->send.queued, 1);
