@@ -45,6 +45,15 @@ static void fail(const char *what, const char *why)
 	failed = true;
 }
 
+/* The objects for the calls of verbs. */
+static struct rdmamsg_qp_objects of(const struct rdmamsg_qp *qp)
+{
+	struct rdmamsg_qp_objects v = { .size = sizeof(v) };
+
+	(void)rdmamsg_qp_verbs(qp, &v);	/* a queue pair has them */
+	return v;
+}
+
 /* ---- receiving -------------------------------------------------------- */
 
 /* wr_id: the queue, and the place in its memory */
@@ -55,8 +64,7 @@ static void post(struct rdmamsg_qp *qp, uint64_t id)
 	};
 	struct ibv_recv_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 };
 	struct ibv_recv_wr *bad;
-	int ret = ibv_post_wq_recv(rdmamsg_qp_wq(qp, (uint32_t)(id / DEPTH)),
-				   &wr, &bad);
+	int ret = ibv_post_wq_recv(of(qp).wqs[id / DEPTH], &wr, &bad);
 
 	if (ret)
 		fail("posting a receive", strerror(ret));
@@ -107,7 +115,7 @@ static struct ibv_flow *steer(struct rdmamsg_qp *qp)
 	rule.eth.size = sizeof(rule.eth);
 	memcpy(rule.eth.val.dst_mac, o.mac, sizeof(o.mac));
 	memset(rule.eth.mask.dst_mac, 0xff, sizeof(o.mac));
-	flow = ibv_create_flow(rdmamsg_qp_ibv(qp), &rule.attr);
+	flow = ibv_create_flow(of(qp).qp, &rule.attr);
 	if (!flow)
 		fail("steering", strerror(errno));
 	return flow;
@@ -176,13 +184,13 @@ static void send_one(struct rdmamsg_qp *qp, unsigned long n)
 	int ret;
 
 	fill(memory, PORT + 1 + (unsigned int)(n % o.flows));
-	ret = ibv_post_send(rdmamsg_qp_ibv(qp), &wr, &bad);
+	ret = ibv_post_send(of(qp).qp, &wr, &bad);
 	if (ret) {
 		fail("sending", strerror(ret));
 		return;
 	}
 	do
-		ret = ibv_poll_cq(rdmamsg_qp_send_cq(qp), 1, &wc);
+		ret = ibv_poll_cq(of(qp).send_cq, 1, &wc);
 	while (!ret);
 	if (ret < 0 || wc.status)
 		fail("sending", ret < 0 ? "the completion queue" :

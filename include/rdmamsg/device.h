@@ -372,12 +372,8 @@ int rdmamsg_cap_query(const char *device, enum rdmamsg_cap_id id,
 uint32_t rdmamsg_mtu_bytes(uint32_t code);
 /* Returns the largest enum ibv_mtu of at most so many bytes, or 0. */
 uint32_t rdmamsg_mtu_code(uint32_t bytes);
-/* Returns the rate of a link in Mb/s, or 0 if a code is unknown. */
-uint32_t rdmamsg_link_mbps(uint32_t width, uint32_t speed);
-/* Returns the number of virtual lanes of the code, or 0. */
-uint32_t rdmamsg_vl_count(uint32_t code);
-/* Returns 4.096 us * 2^n in nanoseconds, for n up to 31. */
-uint64_t rdmamsg_timeout_ns(uint32_t n);
+/* 4.096 us * 2^n in nanoseconds: ack_timeout, ack_delay, subnet_timeout */
+#define RDMAMSG_TIMEOUT_NS(n)	((uint64_t)4096 << (n))
 
 /* An event of a device, of a port or of an endpoint's queue pair. */
 struct rdmamsg_event {

@@ -19,7 +19,6 @@ struct rdmamsg_key;		/* <rdmamsg/rma.h> */
 
 struct rdmamsg_layout_options {
 	size_t size;
-	void *user;
 	/* RDMAMSG_ACCESS_READ, _WRITE, _ATOMIC, _LOCAL_WRITE; 0: a source */
 	uint32_t access;
 	uint32_t max_parts;	/* capacity; RDMAMSG_LAYOUT_PARTS */
@@ -78,8 +77,6 @@ int rdmamsg_layout_invalidate(struct rdmamsg_layout *layout);
 
 /* Invalidates and frees the layout. On failure it is not freed. May be NULL. */
 int rdmamsg_layout_destroy(struct rdmamsg_layout *layout);
-
-void *rdmamsg_layout_user(const struct rdmamsg_layout *layout);
 
 struct rdmamsg_layout_attr {
 	size_t size;

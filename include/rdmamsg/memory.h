@@ -13,7 +13,6 @@ extern "C" {
 
 struct rdmamsg_srq_options {
 	size_t size;
-	void *user;
 	uint32_t depth;		/* receives on each device; 4096, 16..1048576 */
 	uint32_t buffer_size;	/* payload in one piece; 8176, at most 1 MB */
 	uint32_t floor;		/* credits always left to a peer; 4, 1..4096 */
@@ -42,8 +41,6 @@ int rdmamsg_srq_create(struct rdmamsg *ctx,
  * uses it. srq may be NULL.
  */
 void rdmamsg_srq_destroy(struct rdmamsg_srq *srq);
-
-void *rdmamsg_srq_user(const struct rdmamsg_srq *srq);
 
 struct rdmamsg_srq_counters {
 	size_t size;
@@ -79,7 +76,6 @@ enum rdmamsg_pool_flags {
 
 struct rdmamsg_pool_options {
 	size_t size;
-	void *user;
 	uint32_t flags;		/* enum rdmamsg_pool_flags */
 	uint32_t node;
 	size_t max_bytes;	/* most registered; no limit */
@@ -111,8 +107,6 @@ int rdmamsg_pool_destroy(struct rdmamsg_pool *pool);
  */
 int rdmamsg_pool_alloc(struct rdmamsg_pool *pool, struct rdmamsg_ep *ep,
 		       size_t len, struct rdmamsg_msg **ret);
-
-void *rdmamsg_pool_user(const struct rdmamsg_pool *pool);
 
 struct rdmamsg_pool_counters {
 	size_t size;
@@ -156,7 +150,6 @@ int rdmamsg_estimate(const struct rdmamsg_ep_options *opts,
  */
 struct rdmamsg_pd_options {
 	size_t size;
-	void *user;
 };
 
 /* Uses no device before the first endpoint or queue pair there. -ENOMEM. */
@@ -170,8 +163,6 @@ int rdmamsg_pd_create(struct rdmamsg *ctx,
  * which. rdmamsg_close() destroys domains that are left.
  */
 int rdmamsg_pd_destroy(struct rdmamsg_pd *pd);
-void *rdmamsg_pd_user(const struct rdmamsg_pd *pd);
-
 #ifdef __cplusplus
 }
 #endif

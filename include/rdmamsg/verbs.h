@@ -14,9 +14,15 @@
 extern "C" {
 #endif
 
-/* Both return NULL while there is no such object. */
-struct ibv_qp *rdmamsg_ep_qp(const struct rdmamsg_ep *ep);
-struct ibv_pd *rdmamsg_ep_pd(const struct rdmamsg_ep *ep);
+/* NULL while there is no such object. */
+struct rdmamsg_ep_objects {
+	size_t size;
+	struct ibv_qp *qp;
+	struct ibv_pd *pd;
+};
+
+int rdmamsg_ep_verbs(const struct rdmamsg_ep *ep,
+		     struct rdmamsg_ep_objects *ret);
 
 struct rdmamsg_region;
 
@@ -40,8 +46,8 @@ struct ibv_mr *rdmamsg_region_mr(const struct rdmamsg_region *region,
 struct rdmamsg_qp;
 
 /*
- * Receive side scaling: no send queue, and several receive queues, which
- * rdmamsg_qp_wq() returns.
+ * Receive side scaling: no send queue, and several receive queues, which are in
+ * 'wqs' of struct rdmamsg_qp_objects.
  */
 struct rdmamsg_rss {
 	size_t size;
@@ -80,7 +86,7 @@ struct rdmamsg_qp_options {
 	uint32_t create_flags;		/* enum ibv_qp_create_flags */
 	uint32_t source_qpn;		/* for create flag SOURCE_QPN */
 	uint32_t max_tso_header;
-	uint64_t send_ops;		/* for rdmamsg_qp_ex() */
+	uint64_t send_ops;		/* for 'qp_ex' of rdmamsg_qp_verbs */
 	struct ibv_srq *srq;		/* replaces max_recv; NULL */
 	struct ibv_xrcd *xrcd;		/* for XRC_RECV; NULL: a new domain */
 	const struct rdmamsg_rss *rss;
@@ -121,19 +127,30 @@ int rdmamsg_qp_create(struct rdmamsg *ctx,
 int rdmamsg_qp_destroy(struct rdmamsg_qp *qp);
 
 void *rdmamsg_qp_user(const struct rdmamsg_qp *qp);
-struct ibv_qp *rdmamsg_qp_ibv(const struct rdmamsg_qp *qp);
-/* Returns the object for ibv_wr_start(), or NULL without send_ops. */
-struct ibv_qp_ex *rdmamsg_qp_ex(const struct rdmamsg_qp *qp);
-struct ibv_cq *rdmamsg_qp_send_cq(const struct rdmamsg_qp *qp);
-struct ibv_cq *rdmamsg_qp_recv_cq(const struct rdmamsg_qp *qp);
-/*
- * Returns receive queue i of a queue pair with rss, for ibv_post_wq_recv(), or
- * NULL. Completions are in rdmamsg_qp_recv_cq().
- */
-struct ibv_wq *rdmamsg_qp_wq(const struct rdmamsg_qp *qp, uint32_t i);
+
+struct rdmamsg_qp_objects {
+	size_t size;
+	struct ibv_qp *qp;
+	struct ibv_qp_ex *qp_ex;	/* for ibv_wr_start(); with send_ops */
+	struct ibv_cq *send_cq;
+	struct ibv_cq *recv_cq;		/* the same without TWO_CQS */
+	/* of rss: for ibv_post_wq_recv(); their completions are in recv_cq */
+	struct ibv_wq *const *wqs;
+	uint32_t queues;		/* number of wqs */
+	/* UD, connected: of the peer's queue pair */
+	uint32_t peer_qp_num;
+	struct ibv_ah *ah;
+};
 
 /*
- * Resizes one of the two queues above, like ibv_resize_cq(), on every device.
+ * The objects of the queue pair; NULL if it has none of a kind. They are valid
+ * until rdmamsg_qp_destroy(), and 'ah' until the next rdmamsg_qp_connect().
+ */
+int rdmamsg_qp_verbs(const struct rdmamsg_qp *qp,
+		     struct rdmamsg_qp_objects *ret);
+
+/*
+ * Resizes one of the completion queues, like ibv_resize_cq(), on every device.
  * 'cq->cqe' is the granted number of entries. -EINVAL: the requests of the
  * queue pair need more entries, or the device has fewer; -EOPNOTSUPP: the
  * device cannot resize.
@@ -157,16 +174,10 @@ int rdmamsg_qp_deregister(struct rdmamsg_qp *qp, struct ibv_mr *mr);
 int rdmamsg_qp_record(const struct rdmamsg_qp *qp, void *buf, size_t size);
 /*
  * Moves the queue pair to RTS with the peer's record. For UD the call creates
- * an address handle for rdmamsg_qp_ah(). -EPROTO, -EPROTONOSUPPORT,
+ * an address handle, see rdmamsg_qp_verbs(). -EPROTO, -EPROTONOSUPPORT,
  * -EHOSTUNREACH; -EALREADY: the queue pair is connected.
  */
 int rdmamsg_qp_connect(struct rdmamsg_qp *qp, const void *record, size_t len);
-/*
- * Returns the address handle of a UD queue pair, or NULL, and the number of the
- * peer's queue pair in *ret_qpn.
- */
-struct ibv_ah *rdmamsg_qp_ah(const struct rdmamsg_qp *qp, uint32_t *ret_qpn);
-
 /*
  * XRC: a message of an XRC_SEND queue pair names the shared receive queue that
  * takes it, and arrives through any XRC_RECV queue pair of the queue's domain.
@@ -177,7 +188,6 @@ struct rdmamsg_xrc_srq;
 
 struct rdmamsg_xrcd_options {
 	size_t size;
-	void *user;
 	const char *device;		/* as for rdmamsg_oob_offer() */
 	struct rdmamsg_pd *pd;		/* of the queues; NULL: the device's */
 	/* processes that open one file share its domain; NULL: a new domain */
@@ -186,7 +196,7 @@ struct rdmamsg_xrcd_options {
 
 struct rdmamsg_xrc_srq_options {
 	size_t size;
-	void *user;			/* and srq_context, cq_context */
+	void *context;		/* srq_context and cq_context of verbs */
 	uint32_t max_recv;		/* receive requests; 128 */
 	uint32_t max_recv_sge;		/* scatter entries of a request; 1 */
 	uint32_t comp_vector;	/* of the completion queue, as of endpoints */
@@ -204,7 +214,6 @@ int rdmamsg_xrcd_open(struct rdmamsg *ctx,
  * queues. xrcd may be NULL. rdmamsg_close() closes domains that are left.
  */
 int rdmamsg_xrcd_close(struct rdmamsg_xrcd *xrcd);
-void *rdmamsg_xrcd_user(const struct rdmamsg_xrcd *xrcd);
 /* For xrcd of rdmamsg_qp_options. */
 struct ibv_xrcd *rdmamsg_xrcd_ibv(const struct rdmamsg_xrcd *xrcd);
 
@@ -218,11 +227,17 @@ int rdmamsg_xrc_srq_create(struct rdmamsg_xrcd *xrcd,
 			   struct rdmamsg_xrc_srq **ret);
 /* Outstanding receives do not complete. srq may be NULL. */
 int rdmamsg_xrc_srq_destroy(struct rdmamsg_xrc_srq *srq);
-void *rdmamsg_xrc_srq_user(const struct rdmamsg_xrc_srq *srq);
-struct ibv_srq *rdmamsg_xrc_srq_ibv(const struct rdmamsg_xrc_srq *srq);
-struct ibv_cq *rdmamsg_xrc_srq_cq(const struct rdmamsg_xrc_srq *srq);
-/* The number for qp_type.xrc.remote_srqn of a send request. */
-uint32_t rdmamsg_xrc_srq_number(const struct rdmamsg_xrc_srq *srq);
+
+struct rdmamsg_xrc_srq_objects {
+	size_t size;
+	struct ibv_srq *srq;
+	struct ibv_cq *cq;
+	uint32_t number;	/* for qp_type.xrc.remote_srqn of a request */
+};
+
+/* The objects of the queue, valid as long as the queue. */
+int rdmamsg_xrc_srq_verbs(const struct rdmamsg_xrc_srq *srq,
+			  struct rdmamsg_xrc_srq_objects *ret);
 
 /*
  * Attach the queue pair to a multicast group and detach it, like

@@ -2,6 +2,7 @@
 /* Conversions of the codes that verbs report, and GIDs as text. */
 #include "base/base.h"
 #include "base/util.h"
+#include "device/codes.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -93,23 +94,18 @@ static uint32_t mbps_of_speed(uint32_t code)
 	return code < COUNT(mbps) ? mbps[code] : 0;
 }
 
-uint32_t rdmamsg_link_mbps(uint32_t width, uint32_t speed)
+uint32_t rdmamsg__link_mbps(uint32_t width, uint32_t speed)
 {
 	return lanes_of_width(width) * mbps_of_speed(speed);
 }
 
-uint32_t rdmamsg_vl_count(uint32_t code)
+uint32_t rdmamsg__vl_count(uint32_t code)
 {
 	static const uint32_t lanes[] = {
 		[1] = 1, [2] = 2, [3] = 4, [4] = 8, [5] = 15,
 	};
 
 	return code < COUNT(lanes) ? lanes[code] : 0;
-}
-
-uint64_t rdmamsg_timeout_ns(uint32_t n)
-{
-	return (uint64_t)4096 << min(n, 31u);
 }
 
 /* ---- GIDs ------------------------------------------------------------- */

@@ -55,7 +55,6 @@ int rdmamsg_pd_create(struct rdmamsg *ctx,
 		return rdmamsg__fail(-ENOMEM, "no memory for a protection "
 				     "domain");
 	pd->ctx = ctx;
-	pd->user = o.user;
 	list_add_tail(&ctx->devices->pd_list, &pd->node);
 	*ret_pd = pd;
 	return 0;
@@ -109,9 +108,4 @@ int rdmamsg_pd_destroy(struct rdmamsg_pd *pd)
 	list_del(&pd->node);
 	free(pd);
 	return 0;
-}
-
-void *rdmamsg_pd_user(const struct rdmamsg_pd *pd)
-{
-	return pd ? pd->user : NULL;
 }

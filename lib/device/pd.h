@@ -14,7 +14,6 @@
 struct rdmamsg_pd {
 	struct list node;		/* in ctx->devices->pd_list */
 	struct rdmamsg *ctx;
-	void *user;
 	uint32_t refs;			/* endpoints, listeners, queue pairs */
 	uint32_t regions;
 };

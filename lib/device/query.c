@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "base/util.h"
 #include "device/choose.h"
+#include "device/codes.h"
 #include "device/device.h"
 #include "device/query.h"
 #include "device/quirks.h"
@@ -389,7 +390,7 @@ void rdmamsg__fill_port(struct rdmamsg_port_attr *a,
 	a->max_mtu = rdmamsg_mtu_bytes(d->max_mtu);
 	a->active_mtu = rdmamsg_mtu_bytes(d->active_mtu);
 	a->max_msg_size = d->max_msg_sz;
-	a->link_mbps = rdmamsg_link_mbps(d->active_width, d->active_speed);
+	a->link_mbps = rdmamsg__link_mbps(d->active_width, d->active_speed);
 	a->gid_count = (uint32_t)max(d->gid_tbl_len, 0);
 	a->pkey_count = d->pkey_tbl_len;
 	a->cap_flags = d->port_cap_flags;
@@ -400,7 +401,7 @@ void rdmamsg__fill_port(struct rdmamsg_port_attr *a,
 	a->sm_lid = d->sm_lid;
 	a->sm_sl = d->sm_sl;
 	a->max_vl_num = d->max_vl_num;
-	a->vls = rdmamsg_vl_count(d->max_vl_num);
+	a->vls = rdmamsg__vl_count(d->max_vl_num);
 	a->subnet_timeout = d->subnet_timeout;
 	a->init_type_reply = d->init_type_reply;
 	a->phys_state = d->phys_state;

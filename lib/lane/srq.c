@@ -373,11 +373,6 @@ void rdmamsg_srq_destroy(struct rdmamsg_srq *srq)
 		rdmamsg__srq_rele(srq);
 }
 
-void *rdmamsg_srq_user(const struct rdmamsg_srq *srq)
-{
-	return srq ? srq->opts.user : NULL;
-}
-
 static void part_stats(struct rdmamsg_srq_counters *s, const struct srq *q)
 {
 	add_stats(s, &q->st);

@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "cm/connect.h"
 #include "dc/dc.h"
+#include "device/codes.h"
 #include "device/cq.h"
 #include "device/device.h"
 #include "device/quirks.h"
@@ -147,7 +148,7 @@ static void dump_port(const struct dump *d, const struct dev *dev, uint8_t port)
 	    port, rdmamsg_name(RDMAMSG_NAME_PORT_STATE, a.state),
 	    rdmamsg_name(RDMAMSG_NAME_LINK_LAYER, a.link_layer),
 	    rdmamsg_mtu_bytes(a.active_mtu),
-	    rdmamsg_link_mbps(a.active_width, a.active_speed), u.eps, u.qps,
+	    rdmamsg__link_mbps(a.active_width, a.active_speed), u.eps, u.qps,
 	    u.groups);
 }
 

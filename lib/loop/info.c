@@ -124,13 +124,15 @@ int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *info)
 	return rdmamsg__give(info, &i, sizeof(i));
 }
 
-struct ibv_qp *rdmamsg_ep_qp(const struct rdmamsg_ep *ep)
+int rdmamsg_ep_verbs(const struct rdmamsg_ep *ep,
+		     struct rdmamsg_ep_objects *ret)
 {
-	return ep ? ep->lane.hot.qp : NULL;
-}
+	struct rdmamsg_ep_objects v = { .size = sizeof(v) };
 
-struct ibv_pd *rdmamsg_ep_pd(const struct rdmamsg_ep *ep)
-{
-	return ep && ep->lane.dev && ep->lane.dev->device ? ep->lane.dev->pd :
-							     NULL;
+	if (!ep)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_ep_verbs: ep is NULL");
+	v.qp = ep->lane.hot.qp;
+	if (ep->lane.dev && ep->lane.dev->device)
+		v.pd = ep->lane.dev->pd;
+	return rdmamsg__give(ret, &v, sizeof(v));
 }

@@ -160,7 +160,6 @@ int rdmamsg_layout_create(struct rdmamsg *ctx,
 	layout = calloc(1, sizeof(*layout));
 	if (!layout)
 		return rdmamsg__fail(-ENOMEM, "no memory for a layout");
-	layout->user = o.user;
 	layout->max_parts = o.max_parts;
 	layout->region.ctx = ctx;
 	layout->region.layout = layout;
@@ -203,11 +202,6 @@ int rdmamsg_layout_destroy(struct rdmamsg_layout *layout)
 	if (!err && layout)
 		rdmamsg__layout_free(layout);
 	return err;
-}
-
-void *rdmamsg_layout_user(const struct rdmamsg_layout *layout)
-{
-	return layout ? layout->user : NULL;
 }
 
 struct rdmamsg_region *rdmamsg_layout_region(struct rdmamsg_layout *layout)

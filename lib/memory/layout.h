@@ -47,7 +47,6 @@ struct layout_job {
 
 struct rdmamsg_layout {
 	struct rdmamsg_region region;	/* first: stands for the layout */
-	void *user;
 	uint32_t max_parts;
 	uint32_t outer;			/* layouts that contain this one */
 	struct layout_map *map;		/* NULL: not defined */

@@ -149,11 +149,6 @@ int rdmamsg_pool_destroy(struct rdmamsg_pool *pool)
 	return 0;
 }
 
-void *rdmamsg_pool_user(const struct rdmamsg_pool *pool)
-{
-	return pool ? pool->opts.user : NULL;
-}
-
 void rdmamsg__userpools_free(struct rdmamsg *ctx)
 {
 	while (!list_empty(&ctx->memory->pool_list)) {

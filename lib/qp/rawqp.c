@@ -173,7 +173,7 @@ static int check_srq(const struct rdmamsg_qp *q)
 		return 0;
 	return rdmamsg__fail(-EPERM, "srq: it is in another protection domain "
 			     "than the queue pair: make it in that of "
-			     "rdmamsg_qp_ibv()");
+			     "rdmamsg_qp_verbs()");
 }
 
 static int make(struct rdmamsg_qp *q)
@@ -344,29 +344,22 @@ void *rdmamsg_qp_user(const struct rdmamsg_qp *q)
 	return q ? q->user : NULL;
 }
 
-struct ibv_qp *rdmamsg_qp_ibv(const struct rdmamsg_qp *q)
+int rdmamsg_qp_verbs(const struct rdmamsg_qp *q, struct rdmamsg_qp_objects *ret)
 {
-	return q ? q->ibv : NULL;
-}
+	struct rdmamsg_qp_objects v = { .size = sizeof(v) };
+	int err = qp_check(q);
 
-struct ibv_qp_ex *rdmamsg_qp_ex(const struct rdmamsg_qp *q)
-{
-	return q ? q->ex : NULL;
-}
-
-struct ibv_cq *rdmamsg_qp_send_cq(const struct rdmamsg_qp *q)
-{
-	return q ? q->send_cq : NULL;
-}
-
-struct ibv_cq *rdmamsg_qp_recv_cq(const struct rdmamsg_qp *q)
-{
-	return q ? q->recv_cq : NULL;
-}
-
-struct ibv_wq *rdmamsg_qp_wq(const struct rdmamsg_qp *q, uint32_t i)
-{
-	return q && q->wqs && i < q->rss.queues ? q->wqs[i] : NULL;
+	if (err)
+		return err;
+	v.qp = q->ibv;
+	v.qp_ex = q->ex;
+	v.send_cq = q->send_cq;
+	v.recv_cq = q->recv_cq;
+	v.wqs = q->wqs;
+	v.queues = q->wqs ? q->rss.queues : 0;
+	v.peer_qp_num = q->oob.peer.qp_num;
+	v.ah = q->ah;
+	return rdmamsg__give(ret, &v, sizeof(v));
 }
 
 int rdmamsg_qp_resize_cq(struct rdmamsg_qp *q, struct ibv_cq *cq,
@@ -464,13 +457,6 @@ int rdmamsg_qp_connect(struct rdmamsg_qp *q, const void *record, size_t len)
 	else
 		q->mtu = min(q->oob.local.mtu, peer.mtu);
 	return ret;
-}
-
-struct ibv_ah *rdmamsg_qp_ah(const struct rdmamsg_qp *q, uint32_t *ret_qpn)
-{
-	if (ret_qpn)
-		*ret_qpn = q ? q->oob.peer.qp_num : 0;
-	return q ? q->ah : NULL;
 }
 
 int rdmamsg_qp_query(const struct rdmamsg_qp *q, struct rdmamsg_qp_attr *info)

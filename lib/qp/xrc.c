@@ -32,7 +32,6 @@ struct rdmamsg_xrcd {
 	const struct verbs_api *v;
 	struct dev *dev;
 	char *device;
-	void *user;
 	struct rdmamsg_pd *pd;
 	struct ibv_xrcd *ibv;
 	struct list srqs;
@@ -41,7 +40,7 @@ struct rdmamsg_xrcd {
 struct rdmamsg_xrc_srq {
 	struct list node;		/* in xrcd->srqs */
 	struct rdmamsg_xrcd *xrcd;
-	void *user;
+	void *context;
 	struct ibv_cq *cq;
 	struct ibv_srq *ibv;
 	uint32_t number;
@@ -121,7 +120,6 @@ int rdmamsg_xrcd_open(struct rdmamsg *ctx,
 	if (!x)
 		return rdmamsg__fail(-ENOMEM, "no memory for an XRC domain");
 	x->ctx = ctx;
-	x->user = o.user;
 	x->pd = o.pd;
 	rdmamsg__pd_hold(x->pd);
 	list_init(&x->node);
@@ -157,11 +155,6 @@ int rdmamsg_xrcd_close(struct rdmamsg_xrcd *x)
 		return rdmamsg__fail_verbs(ret, "closing an XRC domain");
 	domain_free(x);
 	return 0;
-}
-
-void *rdmamsg_xrcd_user(const struct rdmamsg_xrcd *x)
-{
-	return x ? x->user : NULL;
 }
 
 struct ibv_xrcd *rdmamsg_xrcd_ibv(const struct rdmamsg_xrcd *x)
@@ -203,7 +196,7 @@ static int make_queue(struct rdmamsg_xrc_srq *s,
 	const struct rdmamsg_xrcd *x = s->xrcd;
 	struct ibv_context *verbs = x->dev->device->verbs;
 	struct ibv_srq_init_attr_ex attr = {
-		.srq_context = s->user,
+		.srq_context = s->context,
 		.attr = {
 			.max_wr = max(o->max_recv, 1u),
 			.max_sge = o->max_recv_sge,
@@ -213,8 +206,8 @@ static int make_queue(struct rdmamsg_xrc_srq *s,
 		.srq_type = IBV_SRQT_XRC, .pd = x->dev->pd, .xrcd = x->ibv,
 	};
 	uint32_t vector = rdmamsg__comp_vector(x->ctx, verbs, o->comp_vector);
-	int ret = rdmamsg__v_create_cq(x->v, verbs, attr.attr.max_wr, s->user,
-				       NULL, vector, &s->cq);
+	int ret = rdmamsg__v_create_cq(x->v, verbs, attr.attr.max_wr,
+				       s->context, NULL, vector, &s->cq);
 
 	if (ret)
 		return rdmamsg__fail_verbs(ret, "completion queue");
@@ -263,7 +256,7 @@ int rdmamsg_xrc_srq_create(struct rdmamsg_xrcd *x,
 		return rdmamsg__fail(-ENOMEM, "no memory for a shared receive "
 				     "queue");
 	s->xrcd = x;
-	s->user = o.user;
+	s->context = o.context;
 	list_init(&s->node);
 	ret = make_queue(s, &o);
 	if (ret) {
@@ -291,24 +284,18 @@ int rdmamsg_xrc_srq_destroy(struct rdmamsg_xrc_srq *s)
 	return 0;
 }
 
-void *rdmamsg_xrc_srq_user(const struct rdmamsg_xrc_srq *s)
+int rdmamsg_xrc_srq_verbs(const struct rdmamsg_xrc_srq *s,
+			  struct rdmamsg_xrc_srq_objects *ret)
 {
-	return s ? s->user : NULL;
-}
+	struct rdmamsg_xrc_srq_objects v = { .size = sizeof(v) };
 
-struct ibv_srq *rdmamsg_xrc_srq_ibv(const struct rdmamsg_xrc_srq *s)
-{
-	return s ? s->ibv : NULL;
-}
-
-struct ibv_cq *rdmamsg_xrc_srq_cq(const struct rdmamsg_xrc_srq *s)
-{
-	return s ? s->cq : NULL;
-}
-
-uint32_t rdmamsg_xrc_srq_number(const struct rdmamsg_xrc_srq *s)
-{
-	return s ? s->number : 0;
+	if (!s)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_xrc_srq_verbs: srq is "
+				     "NULL");
+	v.srq = s->ibv;
+	v.cq = s->cq;
+	v.number = s->number;
+	return rdmamsg__give(ret, &v, sizeof(v));
 }
 
 /* ---- the end of the context ------------------------------------------- */

@@ -7,6 +7,7 @@
 #include "common.h"
 #include "harm.h"
 #include "oob_pair.h"
+#include "../verbs_of.h"
 
 #include <rdmamsg/diag.h>
 #include <rdmamsg/endpoint.h>
@@ -150,10 +151,10 @@ static void many__SHARE_DESCRIPTORS_AND_QUEUES(void **state)
 		guard(&more[i]);
 		connect_pair(&more[i]);
 		assert_int_equal(open_fds(), first + (i + 1) * fds);
-		assert_ptr_not_equal(rdmamsg_ep_pd(more[i].s.ep),
-				     rdmamsg_ep_pd(more[i - 1].s.ep));
-		assert_ptr_not_equal(rdmamsg_ep_pd(more[i].c.ep),
-				     rdmamsg_ep_pd(p.c.ep));
+		assert_ptr_not_equal(ep_verbs_of(more[i].s.ep).pd,
+				     ep_verbs_of(more[i - 1].s.ep).pd);
+		assert_ptr_not_equal(ep_verbs_of(more[i].c.ep).pd,
+				     ep_verbs_of(p.c.ep).pd);
 	}
 	assert_int_equal(queues_of(p.s.ctx), 1);
 	assert_int_equal(queues_of(p.c.ctx), 1);

@@ -4,6 +4,7 @@
 #include "common.h"
 #include "exports.h"
 #include "../post.h"
+#include "../verbs_of.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -167,8 +168,8 @@ static void endpoint__after_its_context_ASKED(void **state)
 	assert_int_equal(rdmamsg_ep_stats(ep, &stats), 0);
 	assert_int_equal(rdmamsg_ep_path_query(ep, &path), 0);
 	assert_true(rdmamsg_ep_history(ep, buf, sizeof(buf)) >= 0);
-	assert_null(rdmamsg_ep_qp(ep));
-	assert_null(rdmamsg_ep_pd(ep));
+	assert_null(ep_verbs_of(ep).qp);
+	assert_null(ep_verbs_of(ep).pd);
 	rdmamsg_ep_hold(ep);
 	rdmamsg_ep_release(ep);
 	rdmamsg_ep_release(ep);

@@ -5,6 +5,7 @@
  */
 #include "common.h"
 #include "harm.h"
+#include "../verbs_of.h"
 
 #include <poll.h>
 #include <rdmamsg/device.h>
@@ -22,11 +23,10 @@ static uint8_t far[ROOM], near[ROOM];
 
 static struct rdmamsg_pd *create(struct rdmamsg *ctx)
 {
-	struct rdmamsg_pd_options o = { .size = sizeof(o), .user = &p };
+	struct rdmamsg_pd_options o = { .size = sizeof(o) };
 	struct rdmamsg_pd *pd;
 
 	assert_int_equal(rdmamsg_pd_create(ctx, &o, &pd), 0);
-	assert_ptr_equal(rdmamsg_pd_user(pd), &p);
 	return pd;
 }
 
@@ -116,7 +116,6 @@ static void options__out_of_range_EINVAL(void **state)
 	assert_error(rdmamsg_pd_create(NULL, NULL, &pd), -EINVAL, "NULL");
 	assert_int_equal(rdmamsg_pd_destroy(NULL), 0);
 	assert_int_equal(rdmamsg_pd_create(ctx, NULL, &pd), 0);
-	assert_null(rdmamsg_pd_user(pd));
 	e.pd = pd;
 	assert_error(rdmamsg_connect(other, test_addr(), "1", &e, &ep), -EINVAL,
 		     "another context");
@@ -200,8 +199,8 @@ static void listener__in_one_ACCEPTS_THERE(void **state)
 	second_init();
 	pair_listen(&q);
 	pair_connect(&q);
-	assert_ptr_not_equal(rdmamsg_ep_pd(p.s.ep), rdmamsg_ep_pd(q.s.ep));
-	assert_ptr_equal(rdmamsg_ep_pd(p.c.ep), rdmamsg_ep_pd(q.c.ep));
+	assert_ptr_not_equal(ep_verbs_of(p.s.ep).pd, ep_verbs_of(q.s.ep).pd);
+	assert_ptr_equal(ep_verbs_of(p.c.ep).pd, ep_verbs_of(q.c.ep).pd);
 	rdmamsg_listener_close(p.listener);
 	assert_error(rdmamsg_pd_destroy(pd), -EBUSY, "1 endpoints, listeners");
 	exchange(&p);
@@ -562,10 +561,10 @@ static void queue_pair__with_an_srq_of_another_EPERM(void **state)
 	struct ibv_srq srq;
 
 	outside = make_qp(ctx, NULL);
-	assert_ptr_not_equal(rdmamsg_qp_ibv(inside)->pd,
-			     rdmamsg_qp_ibv(outside)->pd);
+	assert_ptr_not_equal(verbs_of(inside).qp->pd,
+			     verbs_of(outside).qp->pd);
 	/* the call reads only the pd of this srq */
-	srq = (struct ibv_srq) { .pd = rdmamsg_qp_ibv(inside)->pd };
+	srq = (struct ibv_srq) { .pd = verbs_of(inside).qp->pd };
 	o.srq = &srq;
 	assert_error(rdmamsg_qp_create(ctx, &o, &qp), -EPERM, "srq");
 	assert_int_equal(rdmamsg_qp_destroy(inside), 0);

@@ -24,13 +24,12 @@ static struct rdmamsg_pool *create(struct rdmamsg *ctx, uint32_t flags,
 				   size_t max_bytes)
 {
 	struct rdmamsg_pool_options o = {
-		.size = sizeof(o), .user = &p, .flags = flags,
+		.size = sizeof(o), .flags = flags,
 		.max_bytes = max_bytes,
 	};
 	struct rdmamsg_pool *pool;
 
 	assert_int_equal(rdmamsg_pool_create(ctx, &o, &pool), 0);
-	assert_ptr_equal(rdmamsg_pool_user(pool), &p);
 	return pool;
 }
 

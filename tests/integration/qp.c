@@ -6,6 +6,7 @@
  */
 #include "abilities.h"
 #include "common.h"
+#include "../verbs_of.h"
 
 #include <rdmamsg/oob.h>
 #include <rdmamsg/verbs.h>
@@ -59,7 +60,7 @@ static void post_receive(struct rdmamsg_qp *q)
 {
 	struct ibv_recv_wr wr = { .wr_id = 5 }, *bad;
 
-	assert_int_equal(ibv_post_recv(rdmamsg_qp_ibv(q), &wr, &bad), 0);
+	assert_int_equal(ibv_post_recv(verbs_of(q).qp, &wr, &bad), 0);
 }
 
 static void send_imm(struct rdmamsg_qp *q)
@@ -69,7 +70,7 @@ static void send_imm(struct rdmamsg_qp *q)
 		.send_flags = IBV_SEND_SIGNALED, .imm_data = htobe32(77),
 	}, *bad;
 
-	assert_int_equal(ibv_post_send(rdmamsg_qp_ibv(q), &wr, &bad), 0);
+	assert_int_equal(ibv_post_send(verbs_of(q).qp, &wr, &bad), 0);
 }
 
 static struct ibv_wc completion(struct ibv_cq *cq)
@@ -87,11 +88,11 @@ static struct ibv_wc completion(struct ibv_cq *cq)
 
 static void check_arrives(struct rdmamsg_qp *from, struct rdmamsg_qp *to)
 {
-	struct ibv_wc wc = completion(rdmamsg_qp_send_cq(from));
+	struct ibv_wc wc = completion(verbs_of(from).send_cq);
 
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	assert_int_equal(wc.wr_id, 6);
-	wc = completion(rdmamsg_qp_recv_cq(to));
+	wc = completion(verbs_of(to).recv_cq);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	assert_int_equal(wc.wr_id, 5);
 	assert_int_equal(be32toh(wc.imm_data), 77);
@@ -112,14 +113,14 @@ static void connected__of_each_type_TALK(void **state)
 		o.user = &o;
 		b = make(ctx, &o);
 		assert_ptr_equal(rdmamsg_qp_user(b), &o);
-		assert_ptr_equal(rdmamsg_qp_send_cq(a), rdmamsg_qp_recv_cq(a));
-		assert_ptr_not_equal(rdmamsg_qp_send_cq(b),
-				     rdmamsg_qp_recv_cq(b));
+		assert_ptr_equal(verbs_of(a).send_cq, verbs_of(a).recv_cq);
+		assert_ptr_not_equal(verbs_of(b).send_cq,
+				     verbs_of(b).recv_cq);
 		assert_int_equal(info(a).state, IBV_QPS_INIT);
 		assert_true(info(a).max_send >= 16 && info(a).max_recv >= 16);
 		assert_true(info(a).max_inline >= 32);
 		assert_int_equal(info(a).type, types[i]);
-		assert_null(rdmamsg_qp_ex(a));
+		assert_null(verbs_of(a).qp_ex);
 		post_receive(b);
 		introduce(a, b);
 		send_imm(a);
@@ -178,22 +179,23 @@ static void datagram__with_a_peer_SENDS(void **state)
 	uint32_t qpn;
 
 	assert_int_equal(info(a).state, IBV_QPS_RTS);
-	assert_null(rdmamsg_qp_ah(a, NULL));
+	assert_null(verbs_of(a).ah);
 	introduce(a, b);
 	introduce(a, b);	/* a second peer is fine, here the same one */
 	rec[56] ^= 2;		/* an unreachable peer changes nothing */
 	assert_error(rdmamsg_qp_connect(a, rec, (size_t)len), -EHOSTUNREACH,
 		     "partition");
 	assert_int_equal(info(a).peer_qp_num, info(b).qp_num);
-	wr.wr.ud.ah = rdmamsg_qp_ah(a, &qpn);
+	wr.wr.ud.ah = verbs_of(a).ah;
+	qpn = verbs_of(a).peer_qp_num;
 	wr.wr.ud.remote_qpn = qpn;
 	wr.wr.ud.remote_qkey = 0x11111111;
 	assert_int_equal(qpn, info(b).qp_num);
 	assert_int_equal(rdmamsg_qp_register(b, grh, sizeof(grh),
 					     IBV_ACCESS_LOCAL_WRITE, &mr), 0);
 	room.lkey = mr->lkey;
-	assert_int_equal(ibv_post_recv(rdmamsg_qp_ibv(b), &recv, &bad_recv), 0);
-	assert_int_equal(ibv_post_send(rdmamsg_qp_ibv(a), &wr, &bad), 0);
+	assert_int_equal(ibv_post_recv(verbs_of(b).qp, &recv, &bad_recv), 0);
+	assert_int_equal(ibv_post_send(verbs_of(a).qp, &wr, &bad), 0);
 	check_arrives(a, b);
 	assert_int_equal(rdmamsg_qp_deregister(b, mr), 0);
 	test_close(ctx);
@@ -227,13 +229,14 @@ static void datagram__of_another_source_IS_TOLD(void **state)
 	a = make(ctx, &o);
 	introduce(a, b);
 	assert_int_not_equal(info(a).qp_num, SOURCE);
-	wr.wr.ud.ah = rdmamsg_qp_ah(a, &wr.wr.ud.remote_qpn);
+	wr.wr.ud.ah = verbs_of(a).ah;
+	wr.wr.ud.remote_qpn = verbs_of(a).peer_qp_num;
 	assert_int_equal(rdmamsg_qp_register(b, grh, sizeof(grh),
 					     IBV_ACCESS_LOCAL_WRITE, &mr), 0);
 	room.lkey = mr->lkey;
-	assert_int_equal(ibv_post_recv(rdmamsg_qp_ibv(b), &recv, &bad_recv), 0);
-	assert_int_equal(ibv_post_send(rdmamsg_qp_ibv(a), &wr, &bad), 0);
-	wc = completion(rdmamsg_qp_recv_cq(b));
+	assert_int_equal(ibv_post_recv(verbs_of(b).qp, &recv, &bad_recv), 0);
+	assert_int_equal(ibv_post_send(verbs_of(a).qp, &wr, &bad), 0);
+	wc = completion(verbs_of(b).recv_cq);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	assert_int_equal(wc.src_qp, SOURCE);
 	assert_int_equal(rdmamsg_qp_deregister(b, mr), 0);
@@ -251,7 +254,7 @@ static void builder__batch_of_two_ARRIVES(void **state)
 	a = make(ctx, &o);
 	b = make(ctx, &o);
 	assert_int_equal(info(a).send_ops, o.send_ops);
-	ex = rdmamsg_qp_ex(a);
+	ex = verbs_of(a).qp_ex;
 	assert_non_null(ex);
 	post_receive(b);
 	post_receive(b);
@@ -266,9 +269,9 @@ static void builder__batch_of_two_ARRIVES(void **state)
 	ibv_wr_send_imm(ex, htobe32(2));
 	ibv_wr_set_sge_list(ex, 0, NULL);
 	assert_int_equal(ibv_wr_complete(ex), 0);
-	assert_int_equal(completion(rdmamsg_qp_send_cq(a)).wr_id, 2);
+	assert_int_equal(completion(verbs_of(a).send_cq).wr_id, 2);
 	for (uint32_t i = 1; i <= 2; i++)
-		assert_int_equal(be32toh(completion(rdmamsg_qp_recv_cq(b))
+		assert_int_equal(be32toh(completion(verbs_of(b).recv_cq)
 					 .imm_data), i);
 	test_close(ctx);
 }
@@ -300,18 +303,18 @@ static void memory__sent_and_written_ARRIVES(void **state)
 	src.addr = (uintptr_t)mem[0];
 	dst.addr = (uintptr_t)mem[1];
 	src.lkey = dst.lkey = mr->lkey;
-	assert_int_equal(ibv_post_recv(rdmamsg_qp_ibv(b), &recv, &bad_recv), 0);
+	assert_int_equal(ibv_post_recv(verbs_of(b).qp, &recv, &bad_recv), 0);
 	introduce(a, b);
-	assert_int_equal(ibv_post_send(rdmamsg_qp_ibv(a), &wr, &bad), 0);
-	assert_int_equal(completion(rdmamsg_qp_send_cq(a)).status,
+	assert_int_equal(ibv_post_send(verbs_of(a).qp, &wr, &bad), 0);
+	assert_int_equal(completion(verbs_of(a).send_cq).status,
 			 IBV_WC_SUCCESS);
-	assert_int_equal(completion(rdmamsg_qp_recv_cq(b)).byte_len, 16);
+	assert_int_equal(completion(verbs_of(b).recv_cq).byte_len, 16);
 	assert_string_equal(mem[1], mem[0]);
 	wr.opcode = IBV_WR_RDMA_WRITE;
 	wr.wr.rdma.remote_addr = (uintptr_t)mem[2];
 	wr.wr.rdma.rkey = mr->rkey;
-	assert_int_equal(ibv_post_send(rdmamsg_qp_ibv(a), &wr, &bad), 0);
-	assert_int_equal(completion(rdmamsg_qp_send_cq(a)).status,
+	assert_int_equal(ibv_post_send(verbs_of(a).qp, &wr, &bad), 0);
+	assert_int_equal(completion(verbs_of(a).send_cq).status,
 			 IBV_WC_SUCCESS);
 	assert_string_equal(mem[2], mem[0]);
 	assert_int_equal(rdmamsg_qp_deregister(a, mr), 0);
@@ -330,7 +333,7 @@ static void post_window(struct rdmamsg_qp *q, enum ibv_wr_opcode op,
 	struct ibv_send_wr wr = {
 		.opcode = op, .send_flags = IBV_SEND_SIGNALED,
 	}, *bad;
-	struct ibv_qp_ex *ex = rdmamsg_qp_ex(q);
+	struct ibv_qp_ex *ex = verbs_of(q).qp_ex;
 
 	if (op == IBV_WR_BIND_MW) {
 		wr.bind_mw.mw = mw;
@@ -340,7 +343,7 @@ static void post_window(struct rdmamsg_qp *q, enum ibv_wr_opcode op,
 		wr.invalidate_rkey = mw->rkey;
 	}
 	if (!ex) {
-		assert_int_equal(ibv_post_send(rdmamsg_qp_ibv(q), &wr, &bad),
+		assert_int_equal(ibv_post_send(verbs_of(q).qp, &wr, &bad),
 				 0);
 		return;
 	}
@@ -364,7 +367,7 @@ static enum ibv_wc_status window_status(struct rdmamsg_qp *q,
 	enum ibv_wc_status status;
 
 	post_window(q, op, mw, mr);
-	status = completion(rdmamsg_qp_send_cq(q)).status;
+	status = completion(verbs_of(q).send_cq).status;
 	if (op == IBV_WR_BIND_MW && !status)
 		mw->rkey = ibv_inc_rkey(mw->rkey);
 	return status;
@@ -395,7 +398,7 @@ static void window__of_type_2_GIVEN_AND_TAKEN_BACK(void **state)
 						     IBV_ACCESS_LOCAL_WRITE |
 						     IBV_ACCESS_MW_BIND,
 						     &mr), 0);
-		mw = ibv_alloc_mw(rdmamsg_qp_ibv(b)->pd, IBV_MW_TYPE_2);
+		mw = ibv_alloc_mw(verbs_of(b).qp->pd, IBV_MW_TYPE_2);
 		assert_non_null(mw);
 		introduce(a, b);
 		assert_int_equal(window_status(b, IBV_WR_BIND_MW, mw, mr), 0);
@@ -404,7 +407,7 @@ static void window__of_type_2_GIVEN_AND_TAKEN_BACK(void **state)
 		post_receive(b);
 		assert_int_equal(window_status(a, IBV_WR_SEND_WITH_INV, mw, mr),
 				 0);
-		wc = completion(rdmamsg_qp_recv_cq(b));
+		wc = completion(verbs_of(b).recv_cq);
 		assert_int_equal(wc.status, 0);
 		/*
 		 * Linux 6.1 does not report the rkey to programs (rxe_resp.c,
@@ -418,7 +421,7 @@ static void window__of_type_2_GIVEN_AND_TAKEN_BACK(void **state)
 		mw->rkey ^= 0x100;
 		post_receive(b);
 		post_window(a, IBV_WR_SEND_WITH_INV, mw, mr);
-		assert_int_not_equal(completion(rdmamsg_qp_recv_cq(b)).status,
+		assert_int_not_equal(completion(verbs_of(b).recv_cq).status,
 				     0);
 		mw->rkey ^= 0x100;
 		assert_int_equal(ibv_dealloc_mw(mw), 0);
@@ -546,7 +549,7 @@ static void told__solicited_only_NOT_THE_OTHERS(void **state)
 	wait_told(ctx, 2, 0, sleep_and_process);
 	assert_int_equal(rdmamsg_process(ctx), 0);
 	assert_int_equal(told[1].calls, 0);
-	assert_int_equal(ibv_post_send(rdmamsg_qp_ibv(qp[0]), &wr, &bad), 0);
+	assert_int_equal(ibv_post_send(verbs_of(qp[0]).qp, &wr, &bad), 0);
 	wait_told(ctx, 3, 3, sleep_and_process);
 	assert_int_equal(told[1].calls, 1);
 	test_close(ctx);
@@ -572,7 +575,7 @@ static void overrun__ignored_GOES_ON(void **state)
 	for (uint32_t i = 0; i < 4 * info(b).recv_cq_entries; i++) {
 		post_receive(b);
 		send_imm(a);
-		assert_int_equal(completion(rdmamsg_qp_send_cq(a)).status,
+		assert_int_equal(completion(verbs_of(a).send_cq).status,
 				 IBV_WC_SUCCESS);
 	}
 	test_close(ctx);
@@ -624,11 +627,11 @@ static void send_to(struct rdmamsg_qp *q, const struct rdmamsg_xrc_srq *srq,
 	struct ibv_send_wr wr = {
 		.wr_id = 6, .opcode = IBV_WR_SEND_WITH_IMM,
 		.send_flags = IBV_SEND_SIGNALED, .imm_data = htobe32(imm),
-		.qp_type.xrc.remote_srqn = rdmamsg_xrc_srq_number(srq),
+		.qp_type.xrc.remote_srqn = xrc_verbs_of(srq).number,
 	}, *bad;
 
-	assert_int_equal(ibv_post_send(rdmamsg_qp_ibv(q), &wr, &bad), 0);
-	assert_int_equal(completion(rdmamsg_qp_send_cq(q)).status,
+	assert_int_equal(ibv_post_send(verbs_of(q).qp, &wr, &bad), 0);
+	assert_int_equal(completion(verbs_of(q).send_cq).status,
 			 IBV_WC_SUCCESS);
 }
 
@@ -636,10 +639,10 @@ static void xrc__message_for_each_queue_of_a_domain_ARRIVES(void **state)
 {
 	struct rdmamsg *ctx = test_open(NULL);
 	const struct rdmamsg_xrcd_options xo = {
-		.size = sizeof(xo), .user = state, .device = test_device(),
+		.size = sizeof(xo), .device = test_device(),
 	};
 	const struct rdmamsg_xrc_srq_options so = {
-		.size = sizeof(so), .user = ctx, .max_recv = 4,
+		.size = sizeof(so), .context = ctx, .max_recv = 4,
 	};
 	struct rdmamsg_qp_options o = options(IBV_QPT_XRC_SEND);
 	struct rdmamsg_xrc_srq *srq[3];
@@ -653,7 +656,6 @@ static void xrc__message_for_each_queue_of_a_domain_ARRIVES(void **state)
 		return;
 	}
 	assert_int_equal(rdmamsg_xrcd_open(ctx, &xo, &x), 0);
-	assert_ptr_equal(rdmamsg_xrcd_user(x), state);
 	a = make(ctx, &o);
 	o.type = IBV_QPT_XRC_RECV;
 	o.xrcd = rdmamsg_xrcd_ibv(x);
@@ -663,8 +665,9 @@ static void xrc__message_for_each_queue_of_a_domain_ARRIVES(void **state)
 		struct ibv_recv_wr wr = { .wr_id = i }, *bad;
 
 		assert_int_equal(rdmamsg_xrc_srq_create(x, &so, &srq[i]), 0);
-		assert_ptr_equal(rdmamsg_xrc_srq_user(srq[i]), ctx);
-		assert_int_equal(ibv_post_srq_recv(rdmamsg_xrc_srq_ibv(srq[i]),
+		assert_ptr_equal(xrc_verbs_of(srq[i]).srq->srq_context,
+				 ctx);
+		assert_int_equal(ibv_post_srq_recv(xrc_verbs_of(srq[i]).srq,
 						   &wr, &bad), 0);
 	}
 	/* in another order than that of the queues */
@@ -672,7 +675,7 @@ static void xrc__message_for_each_queue_of_a_domain_ARRIVES(void **state)
 	send_to(a, srq[0], 10);
 	send_to(a, srq[1], 11);
 	for (uint32_t i = 0; i < 3; i++) {
-		struct ibv_wc wc = completion(rdmamsg_xrc_srq_cq(srq[i]));
+		struct ibv_wc wc = completion(xrc_verbs_of(srq[i]).cq);
 
 		assert_int_equal(wc.status, IBV_WC_SUCCESS);
 		assert_int_equal(wc.wr_id, i);
@@ -795,7 +798,7 @@ static void options__each_GRANTED_OR_REFUSED(void **state)
 			assert_int_equal(info(q).create_flags, o.create_flags);
 			assert_int_equal(info(q).send_ops, o.send_ops);
 			/* the device has heard of them */
-			assert_int_equal(!rdmamsg_qp_ex(q), !o.send_ops);
+			assert_int_equal(!verbs_of(q).qp_ex, !o.send_ops);
 			assert_int_equal(rdmamsg_qp_destroy(q), 0);
 		}
 	}

@@ -6,6 +6,7 @@
  */
 #include "common.h"
 #include "../frame.h"
+#include "../verbs_of.h"
 
 #include <rdmamsg/device.h>
 #include <rdmamsg/verbs.h>
@@ -85,7 +86,7 @@ static void close_all(void)
 static struct ibv_flow *steer(void)
 {
 	struct frame_rule rule = frame_rule(frame_dst);
-	struct ibv_flow *flow = ibv_create_flow(rdmamsg_qp_ibv(receiver),
+	struct ibv_flow *flow = ibv_create_flow(verbs_of(receiver).qp,
 						&rule.attr);
 
 	if (!flow)
@@ -125,8 +126,8 @@ static uint32_t send_from(uint16_t port)
 		.send_flags = IBV_SEND_SIGNALED,
 	}, *bad;
 
-	assert_int_equal(ibv_post_send(rdmamsg_qp_ibv(sender), &wr, &bad), 0);
-	(void)next_wc(rdmamsg_qp_send_cq(sender));
+	assert_int_equal(ibv_post_send(verbs_of(sender).qp, &wr, &bad), 0);
+	(void)next_wc(verbs_of(sender).send_cq);
 	return sge.length;
 }
 
@@ -148,10 +149,10 @@ static void frame__where_a_rule_leads_ARRIVES(void **state)
 		struct ibv_wc wc;
 		uint32_t len;
 
-		assert_int_equal(ibv_post_recv(rdmamsg_qp_ibv(receiver), &wr,
+		assert_int_equal(ibv_post_recv(verbs_of(receiver).qp, &wr,
 					       &bad), 0);
 		len = send_from(1000 + i);
-		wc = next_wc(rdmamsg_qp_recv_cq(receiver));
+		wc = next_wc(verbs_of(receiver).recv_cq);
 		assert_int_equal(wc.wr_id, i);
 		assert_int_equal(wc.byte_len, len);
 		assert_memory_equal(place(i), frame, len);
@@ -180,13 +181,13 @@ static void post_receive(uint64_t id)
 	struct ibv_recv_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 };
 	struct ibv_recv_wr *bad;
 
-	assert_int_equal(ibv_post_recv(rdmamsg_qp_ibv(receiver), &wr, &bad),
+	assert_int_equal(ibv_post_recv(verbs_of(receiver).qp, &wr, &bad),
 			 0);
 }
 
 static struct ibv_wc arrived(uint64_t id)
 {
-	struct ibv_wc wc = next_wc(rdmamsg_qp_recv_cq(receiver));
+	struct ibv_wc wc = next_wc(verbs_of(receiver).recv_cq);
 
 	assert_int_equal(wc.wr_id, id);
 	return wc;
@@ -229,7 +230,7 @@ static void cvlan_stripping__asked_for_NO_TAG(void **state)
 	sge = (struct ibv_sge){
 		(uintptr_t)frame, frame_write(frame, &f), mr[0]->lkey,
 	};
-	assert_int_equal(ibv_post_send(rdmamsg_qp_ibv(sender), &wr, &bad), 0);
+	assert_int_equal(ibv_post_send(verbs_of(sender).qp, &wr, &bad), 0);
 	assert_int_equal(arrived(1).byte_len, sge.length - 4);
 	assert_memory_equal(place(1), frame, 12);
 	assert_memory_equal(place(1) + 12, frame + 16, sge.length - 16);
@@ -261,14 +262,14 @@ static void tso__of_one_request_THREE_SEGMENTS(void **state)
 	size = frame_write(header, &f);
 	for (uint32_t i = 0; i < 250; i++)
 		frame[i] = (uint8_t)(i * 3);
-	ex = rdmamsg_qp_ex(sender);
+	ex = verbs_of(sender).qp_ex;
 	assert_non_null(ex);
 	ibv_wr_start(ex);
 	ex->wr_flags = IBV_SEND_SIGNALED | IBV_SEND_IP_CSUM;
 	ibv_wr_send_tso(ex, header, (uint16_t)size, 100);
 	ibv_wr_set_sge(ex, mr[0]->lkey, (uintptr_t)frame, 250);
 	assert_int_equal(ibv_wr_complete(ex), 0);
-	assert_int_equal(next_wc(rdmamsg_qp_send_cq(sender)).opcode,
+	assert_int_equal(next_wc(verbs_of(sender).send_cq).opcode,
 			 IBV_WC_TSO);
 	for (uint32_t i = 0; i < 3; i++) {
 		uint32_t len = i < 2 ? 100 : 50;
@@ -285,7 +286,7 @@ static void tso__of_one_request_THREE_SEGMENTS(void **state)
 static void post_all(void)
 {
 	for (uint32_t q = 0; q < QUEUES; q++) {
-		struct ibv_wq *wq = rdmamsg_qp_wq(receiver, q);
+		struct ibv_wq *wq = wq_of(receiver, q);
 
 		for (uint32_t i = 0; i < DEPTH; i++) {
 			uint64_t id = q * DEPTH + i;
@@ -316,13 +317,13 @@ static void packets__spread_by_hash_EACH_IN_ITS_QUEUE(void **state)
 
 	if (!open_all(&spread))
 		return;
-	assert_null(rdmamsg_qp_wq(receiver, QUEUES));
-	assert_null(rdmamsg_qp_wq(sender, 0));
+	assert_null(wq_of(receiver, QUEUES));
+	assert_null(wq_of(sender, 0));
 	post_all();
 	flow = steer();
 	for (uint16_t port = 1; port <= sizeof(queue_of_port); port++) {
 		uint32_t q = queue_of_port[port - 1], len = send_from(port);
-		struct ibv_wc wc = next_wc(rdmamsg_qp_recv_cq(receiver));
+		struct ibv_wc wc = next_wc(verbs_of(receiver).recv_cq);
 
 		assert_int_equal(wc.wr_id, q * DEPTH + taken[q]++);
 		assert_int_equal(wc.byte_len, len);

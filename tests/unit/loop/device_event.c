@@ -11,6 +11,7 @@
 #include "session/ep.h"
 #include "soft/control/soft_ctl.h"
 #include "soft/verbs/calls.h"
+#include "../../verbs_of.h"
 #include "../own_fabric.h"
 #include "../until.h"
 
@@ -155,7 +156,7 @@ static void make_qp(void)
 
 	/* the domain of the device, for a shared receive queue */
 	assert_int_equal(rdmamsg_qp_create(ctx, &plain, &first), 0);
-	qp_srq = soft_create_srq(rdmamsg_qp_ibv(first)->pd, &attr);
+	qp_srq = soft_create_srq(verbs_of(first).qp->pd, &attr);
 	assert_non_null(qp_srq);
 	o.srq = qp_srq;
 	assert_int_equal(rdmamsg_qp_create(ctx, &o, &qp), 0);
@@ -286,7 +287,7 @@ static const enum ibv_event_type qp_types[] = {
 
 static void expect_own(enum ibv_event_type type)
 {
-	struct told t = expect_one(type, rdmamsg_qp_ibv(qp)->qp_num);
+	struct told t = expect_one(type, verbs_of(qp).qp->qp_num);
 
 	assert_ptr_equal(t.qp, qp);
 	assert_null(t.ep);
@@ -313,7 +314,7 @@ static void qp__destroyed_before_its_event_IS_NOT_NAMED(void **state)
 
 	assert_int_equal(rdmamsg_qp_create(ctx, &o, &q), 0);
 	told_count = 0;
-	raise_event(IBV_EVENT_COMM_EST, rdmamsg_qp_ibv(q)->qp_num);
+	raise_event(IBV_EVENT_COMM_EST, verbs_of(q).qp->qp_num);
 	raise_event(IBV_EVENT_CLIENT_REREGISTER, 2);
 	assert_int_equal(rdmamsg_qp_destroy(q), 0);
 	/* perhaps at the same address */

@@ -14,6 +14,7 @@
 #include "session/send.h"
 #include "wire/proto.h"
 #include "../../post.h"
+#include "../../verbs_of.h"
 #include "../own_fabric.h"
 #include "../two_ends.h"
 
@@ -310,7 +311,7 @@ static void query__completion_queue_AS_GRANTED(void **state)
 	assert_int_equal(rdmamsg_ep_query(client.ep, &info), 0);
 	assert_int_equal(info.comp_vector, 2);
 	assert_int_equal(info.cq_entries,
-			 rdmamsg_ep_qp(client.ep)->send_cq->cqe);
+			 ep_verbs_of(client.ep).qp->send_cq->cqe);
 	assert_true(info.cq_entries >= info.send_depth + info.recv_depth);
 }
 
@@ -354,7 +355,7 @@ static void region_mr__registered_HAS_THE_KEYS(void **state)
 	assert_int_equal(mr->rkey, k.rkey);
 	assert_ptr_equal(mr->addr, server.mem);
 	assert_int_equal(mr->length, ROOM);
-	assert_ptr_equal(mr->pd, rdmamsg_ep_pd(server.ep));
+	assert_ptr_equal(mr->pd, ep_verbs_of(server.ep).pd);
 	/* the lkey serves requests of queue pairs in the domain */
 	assert_int_not_equal(mr->lkey, 0);
 	assert_null(rdmamsg_region_mr(server.region, client.ep));

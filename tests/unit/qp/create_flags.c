@@ -17,6 +17,7 @@
 #include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/verbs.h>
+#include "../../verbs_of.h"
 #include "../own_fabric.h"
 
 #include <setjmp.h>
@@ -289,10 +290,10 @@ static void make_and_destroy(uint64_t fields)
 	if (rdmamsg_qp_create(ctx, &o, &qp))
 		fail_msg("rdmamsg_qp_create: %s", rdmamsg_error());
 	assert_int_equal(made, 3);
-	assert_ptr_equal(rdmamsg_qp_wq(qp, 0), &wqs[0]);
-	assert_ptr_equal(rdmamsg_qp_wq(qp, 1), &wqs[1]);
-	assert_null(rdmamsg_qp_wq(qp, 2));
-	assert_ptr_equal(rdmamsg_qp_recv_cq(qp), last_cq);
+	assert_ptr_equal(wq_of(qp, 0), &wqs[0]);
+	assert_ptr_equal(wq_of(qp, 1), &wqs[1]);
+	assert_null(wq_of(qp, 2));
+	assert_ptr_equal(verbs_of(qp).recv_cq, last_cq);
 	assert_int_equal(rdmamsg_qp_destroy(qp), 0);
 	assert_int_equal(made, 0);
 }
@@ -309,7 +310,7 @@ static void rss__each_field_REACHES_A_DEVICE_WITHOUT_STEPS(void **state)
 		make_and_destroy(1u << i | (uint64_t)IBV_RX_HASH_INNER);
 	}
 	make_and_destroy(0x1ff);
-	assert_null(rdmamsg_qp_wq(NULL, 0));
+	assert_null(wq_of(NULL, 0));
 }
 
 int main(void)

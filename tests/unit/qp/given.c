@@ -14,6 +14,7 @@
 #include "device/verbs_call.h"
 #include "qp/rawqp.h"
 #include "session/ep.h"
+#include "../../verbs_of.h"
 #include "../own_fabric.h"
 #include "../until.h"
 
@@ -324,11 +325,11 @@ static void signal_all__without_a_flag_COMPLETES(void **state)
 
 	assert_int_equal(introduce(q[0], q[1]), 0);
 	assert_int_equal(introduce(q[1], q[0]), 0);
-	assert_int_equal(ibv_post_recv(rdmamsg_qp_ibv(q[1]), &recv, &bad_recv),
+	assert_int_equal(ibv_post_recv(verbs_of(q[1]).qp, &recv, &bad_recv),
 			 0);
-	assert_int_equal(ibv_post_send(rdmamsg_qp_ibv(q[0]), &send, &bad), 0);
+	assert_int_equal(ibv_post_send(verbs_of(q[0]).qp, &send, &bad), 0);
 	UNTIL_BY((void)sched_yield(),
-		 ibv_poll_cq(rdmamsg_qp_send_cq(q[0]), 1, &wc) == 1);
+		 ibv_poll_cq(verbs_of(q[0]).send_cq, 1, &wc) == 1);
 	assert_int_equal(wc.wr_id, 2);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 }
@@ -356,7 +357,7 @@ static void srq__of_another_domain_EPERM(void **state)
 	struct ibv_srq_init_attr attr = {
 		.attr = { .max_wr = 4, .max_sge = 1 },
 	};
-	struct ibv_qp *first = rdmamsg_qp_ibv(make(&o));
+	struct ibv_qp *first = verbs_of(make(&o)).qp;
 	struct ibv_pd *pd = rdmamsg__verbs_soft.alloc_pd(first->context);
 	struct rdmamsg_qp *q;
 
@@ -405,9 +406,9 @@ static void cross__number_of_a_queue_A_REQUEST_WAITS_FOR_IT(void **state)
 	}
 	for (uint32_t i = 1; i <= 2; i++) {
 		assert_int_equal(ibv_poll_cq(cq, 1, &wc), 0);
-		assert_int_equal(ibv_post_recv(rdmamsg_qp_ibv(q[1]), &recv,
+		assert_int_equal(ibv_post_recv(verbs_of(q[1]).qp, &recv,
 					       &bad_recv), 0);
-		assert_int_equal(ibv_post_send(rdmamsg_qp_ibv(q[0]), &send,
+		assert_int_equal(ibv_post_send(verbs_of(q[0]).qp, &send,
 					       &bad), 0);
 		UNTIL_BY((void)sched_yield(), ibv_poll_cq(cq, 1, &wc) == 1);
 		assert_int_equal(wc.status, IBV_WC_SUCCESS);
@@ -435,9 +436,9 @@ static void send_to_group(struct rdmamsg_qp *q, struct ibv_ah *ah)
 	}, *bad;
 	struct ibv_wc wc;
 
-	assert_int_equal(ibv_post_send(rdmamsg_qp_ibv(q), &wr, &bad), 0);
+	assert_int_equal(ibv_post_send(verbs_of(q).qp, &wr, &bad), 0);
 	UNTIL_BY((void)sched_yield(),
-		 ibv_poll_cq(rdmamsg_qp_send_cq(q), 1, &wc) == 1);
+		 ibv_poll_cq(verbs_of(q).send_cq, 1, &wc) == 1);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 }
 
@@ -447,7 +448,7 @@ static uint32_t received_from(struct rdmamsg_qp *q)
 	struct ibv_wc wc;
 
 	UNTIL_BY((void)sched_yield(),
-		 ibv_poll_cq(rdmamsg_qp_recv_cq(q), 1, &wc) == 1);
+		 ibv_poll_cq(verbs_of(q).recv_cq, 1, &wc) == 1);
 	assert_int_equal(wc.wr_id, 1);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	return wc.src_qp;
@@ -472,9 +473,9 @@ static struct rdmamsg_qp *member(uint32_t create_flags, uint8_t *grh,
 					     IBV_ACCESS_LOCAL_WRITE, mr), 0);
 	sge.lkey = (*mr)->lkey;
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(ibv_post_recv(rdmamsg_qp_ibv(q), &wr, &bad),
+		assert_int_equal(ibv_post_recv(verbs_of(q).qp, &wr, &bad),
 				 0);
-	assert_int_equal(rdmamsg__verbs_soft.attach_mcast(rdmamsg_qp_ibv(q),
+	assert_int_equal(rdmamsg__verbs_soft.attach_mcast(verbs_of(q).qp,
 							  &group, 0), 0);
 	return q;
 }
@@ -492,7 +493,7 @@ static void first_received_from(uint32_t create_flags, int want)
 
 	q[0] = member(create_flags, grh[0], &mr[0]);
 	q[1] = member(0, grh[1], &mr[1]);
-	ah = rdmamsg__verbs_soft.create_ah(rdmamsg_qp_ibv(q[0])->pd, &attr);
+	ah = rdmamsg__verbs_soft.create_ah(verbs_of(q[0]).qp->pd, &attr);
 	assert_non_null(ah);
 	send_to_group(q[0], ah);
 	assert_int_equal(received_from(q[1]), queried(q[0]).qp_num);
@@ -501,7 +502,7 @@ static void first_received_from(uint32_t create_flags, int want)
 	assert_int_equal(rdmamsg__verbs_soft.destroy_ah(ah), 0);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(rdmamsg__verbs_soft.detach_mcast(
-				 rdmamsg_qp_ibv(q[i]), &group, 0), 0);
+				 verbs_of(q[i]).qp, &group, 0), 0);
 		assert_int_equal(rdmamsg_qp_deregister(q[i], mr[i]), 0);
 		assert_int_equal(rdmamsg_qp_destroy(q[i]), 0);
 	}
@@ -542,9 +543,9 @@ static void send_by_xrc(struct rdmamsg_qp *q, const struct ibv_mr *mr,
 	struct ibv_wc wc;
 
 	assert_int_equal(ibv_get_srq_num(to, &wr.qp_type.xrc.remote_srqn), 0);
-	assert_int_equal(ibv_post_send(rdmamsg_qp_ibv(q), &wr, &bad), 0);
+	assert_int_equal(ibv_post_send(verbs_of(q).qp, &wr, &bad), 0);
 	UNTIL_BY((void)sched_yield(),
-		 ibv_poll_cq(rdmamsg_qp_send_cq(q), 1, &wc) == 1);
+		 ibv_poll_cq(verbs_of(q).send_cq, 1, &wc) == 1);
 	assert_int_equal(wc.wr_id, 2);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 }
@@ -561,7 +562,7 @@ static void xrc__in_the_domain_of_the_program_ARRIVES(void **state)
 	};
 	static uint8_t from[SIZE], to[SIZE];
 	struct rdmamsg_qp *sends = make(&o), *receives;
-	struct ibv_pd *pd = rdmamsg_qp_ibv(sends)->pd;
+	struct ibv_pd *pd = verbs_of(sends).qp->pd;
 	struct ibv_xrcd *xrcd = ibv_open_xrcd(pd->context, &domain);
 	struct ibv_recv_wr recv = { .wr_id = 1, .num_sge = 1 }, *bad;
 	struct ibv_mr *mr[2];

@@ -10,6 +10,7 @@
 #include "device/device.h"
 #include "device/verbs_api.h"
 #include "qp/rawqp.h"
+#include "../../verbs_of.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -196,10 +197,10 @@ static void cq__of_a_shared_queue_HAS_ROOM(void **state)
 
 	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
 	assert_int_equal(rdmamsg_qp_create(ctx, &o, &a), 0);
-	o.srq = rdmamsg__verbs_soft.create_srq(rdmamsg_qp_ibv(a)->pd, &attr);
+	o.srq = rdmamsg__verbs_soft.create_srq(verbs_of(a).qp->pd, &attr);
 	assert_non_null(o.srq);
 	assert_int_equal(rdmamsg_qp_create(ctx, &o, &b), 0);
-	assert_true(rdmamsg_qp_recv_cq(b)->cqe >= 1008);
+	assert_true(verbs_of(b).recv_cq->cqe >= 1008);
 	assert_int_equal(rdmamsg_qp_destroy(b), 0);
 	assert_int_equal(rdmamsg__verbs_soft.destroy_srq(o.srq), 0);
 	assert_int_equal(rdmamsg_qp_destroy(a), 0);
@@ -270,8 +271,8 @@ static void cq__context_IS_THE_USER(void **state)
 	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
 	assert_int_equal(rdmamsg_qp_create(ctx, &o, &q), 0);
 	assert_ptr_equal(rdmamsg_qp_user(q), &mine);
-	assert_ptr_equal(rdmamsg_qp_send_cq(q)->cq_context, &mine);
-	assert_ptr_equal(rdmamsg_qp_recv_cq(q)->cq_context, &mine);
+	assert_ptr_equal(verbs_of(q).send_cq->cq_context, &mine);
+	assert_ptr_equal(verbs_of(q).recv_cq->cq_context, &mine);
 	assert_int_equal(rdmamsg_qp_destroy(q), 0);
 	rdmamsg_close(ctx);
 	rdmamsg__verbs = &rdmamsg__verbs_system;
@@ -300,8 +301,8 @@ static void cq__resized_HAS_THE_ROOM(void **state)
 	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
 	assert_int_equal(rdmamsg_qp_create(ctx, &o, &q), 0);
 	assert_int_equal(rdmamsg_qp_create(ctx, &o, &other), 0);
-	send = rdmamsg_qp_send_cq(q);
-	recv = rdmamsg_qp_recv_cq(q);
+	send = verbs_of(q).send_cq;
+	recv = verbs_of(q).recv_cq;
 	resized(q, send, 5000, 0, "");
 	assert_true(send->cqe >= 5000 && recv->cqe < 5000);
 	resized(q, recv, 6000, 0, "");
@@ -314,7 +315,7 @@ static void cq__resized_HAS_THE_ROOM(void **state)
 	resized(q, recv, 15, -EINVAL, "need 16");
 	resized(q, send, UINT32_MAX, -EINVAL, "max_cqe");
 	resized(q, NULL, 100, -EINVAL, "not a completion queue");
-	resized(q, rdmamsg_qp_send_cq(other), 100, -EINVAL, "not a completion");
+	resized(q, verbs_of(other).send_cq, 100, -EINVAL, "not a completion");
 	assert_int_equal(rdmamsg_qp_destroy(other), 0);
 	assert_int_equal(rdmamsg_qp_destroy(q), 0);
 	rdmamsg_close(ctx);
@@ -373,7 +374,7 @@ static void cq__of_too_many_queues_EINVAL(void **state)
 	};
 	assert_int_equal(rdmamsg_qp_create(ctx, &o, &q), 0);
 	/* the library only queries the length of this shared receive queue */
-	srq = (struct ibv_srq) { .pd = rdmamsg_qp_ibv(q)->pd };
+	srq = (struct ibv_srq) { .pd = verbs_of(q).qp->pd };
 	o.srq = &srq;
 	refused(ctx, &o);
 	rdmamsg_close(ctx);
@@ -483,7 +484,7 @@ static void destroy__in_groups_of_the_library_LEAVES_THEM(void **state)
 	gid.raw[0] = 0x20;	/* not a group: the device's reason */
 	assert_int_equal(rdmamsg_qp_attach(a, &gid, 0), -EINVAL);
 	/* it is still in two groups */
-	assert_int_equal(watched.destroy_qp(rdmamsg_qp_ibv(a)), EBUSY);
+	assert_int_equal(watched.destroy_qp(verbs_of(a).qp), EBUSY);
 	assert_int_equal(rdmamsg_qp_destroy(a), 0);
 	rdmamsg_close(ctx);
 	assert_int_equal(cqs_destroyed, 2);
@@ -503,7 +504,7 @@ static void close__in_a_group_STAYS(void **state)
 		assert_int_equal(rdmamsg_open(&ctx[i], &with_events), 0);
 	assert_int_equal(rdmamsg_qp_create(ctx[0], &o, &a), 0);
 	assert_int_equal(rdmamsg_qp_create(ctx[1], &o, &b), 0);
-	ibv = rdmamsg_qp_ibv(a);
+	ibv = verbs_of(a).qp;
 	assert_int_equal(watched.attach_mcast(ibv, &group, 0), 0);
 	assert_int_equal(rdmamsg_qp_destroy(a), -EBUSY);
 	assert_non_null(strstr(rdmamsg_error(), "multicast group"));
@@ -602,7 +603,7 @@ static void free__refused_STAYS(void **state)
 	assert_non_null(strstr(rdmamsg_error(), "still there"));
 	assert_int_equal(cqs_destroyed, 0);
 	assert_int_equal(rdmamsg_qp_query(q, &info), 0);
-	assert_int_equal(info.qp_num, rdmamsg_qp_ibv(q)->qp_num);
+	assert_int_equal(info.qp_num, verbs_of(q).qp->qp_num);
 	watched.destroy_qp = rdmamsg__verbs_soft.destroy_qp;
 	assert_int_equal(rdmamsg_qp_destroy(q), 0);
 	assert_int_equal(cqs_destroyed, 1);
@@ -625,7 +626,7 @@ static void free__of_a_removed_device_GOES(void **state)
 
 	assert_int_equal(rdmamsg_open(&ctx, &with_events), 0);
 	assert_int_equal(rdmamsg_qp_create(ctx, &o, &q), 0);
-	cq = rdmamsg_qp_send_cq(q);
+	cq = verbs_of(q).send_cq;
 	watched.destroy_qp = refuse_destroy;
 	watched.query_port = removed_port;
 	assert_int_equal(rdmamsg_qp_destroy(q), 0);
