@@ -214,24 +214,12 @@ struct rdmamsg_gid_attr {
 int rdmamsg_gids(const char *device, uint32_t port,
 		 struct rdmamsg_gid_attr *list, size_t size, int max);
 /*
- * Fills *gid with one entry of the GID table, and gid->size is set before.
- * -EINVAL: the table is not so long; -ENODATA: the entry is empty.
- */
-int rdmamsg_gid_query(const char *device, uint32_t port, uint32_t index,
-		      struct rdmamsg_gid_attr *gid);
-/*
  * Fills up to max elements with the port's P_Key table, in host byte order.
  * Returns the length of the table. An element of 0 is empty. Bit 15 means full
  * membership. If one of these entries cannot be read, the call fails with the
  * error of that entry, and the elements at list mean nothing.
  */
 int rdmamsg_pkeys(const char *device, uint32_t port, uint16_t *list, int max);
-/*
- * Sets *pkey to one entry of the P_Key table, in host byte order; 0: it is
- * empty. -EINVAL: the table is not so long.
- */
-int rdmamsg_pkey_query(const char *device, uint32_t port, uint32_t index,
-		       uint16_t *pkey);
 /*
  * Returns the index of the entry with this partition, the lower 15 bits of
  * 'pkey' in host byte order. If the port is in it with limited and with full

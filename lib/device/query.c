@@ -504,40 +504,6 @@ int rdmamsg_gids(const char *device, uint32_t port,
 	return ret;
 }
 
-static int fail_index(const struct asked_port *p, const char *table,
-		      uint32_t index, int length)
-{
-	return rdmamsg__fail(-EINVAL, "index %u: the %s table of %s port %u "
-			     "has %d entries", index, table,
-			     p->v->get_device_name(p->verbs->device),
-			     p->number, length);
-}
-
-static int one_gid(const struct asked_port *p, uint32_t index,
-		   struct rdmamsg_gid_attr *a)
-{
-	int ret;
-
-	if (p->attr.gid_tbl_len < 0 || index >= (uint32_t)p->attr.gid_tbl_len)
-		return fail_index(p, "GID", index, p->attr.gid_tbl_len);
-	ret = fill_gid(a, p, index);
-	return ret ? min(ret, 0) : fail_entry(p, -ENODATA, "GID", index);
-}
-
-int rdmamsg_gid_query(const char *device, uint32_t port, uint32_t index,
-		      struct rdmamsg_gid_attr *gid)
-{
-	struct rdmamsg_gid_attr a = { .size = sizeof(a) };
-	struct asked_port p;
-	int ret = port_open(&p, device, port);
-
-	if (ret)
-		return ret;
-	ret = one_gid(&p, index, &a);
-	port_close(&p);
-	return ret ? ret : rdmamsg__give(gid, &a, sizeof(a));
-}
-
 /* Returns the length of the table, or -errno and a text. */
 static int list_pkeys(const struct asked_port *p, uint16_t *list, int room)
 {
@@ -564,38 +530,6 @@ int rdmamsg_pkeys(const char *device, uint32_t port, uint16_t *list, int room)
 	if (ret)
 		return ret;
 	ret = list_pkeys(&p, list, room);
-	port_close(&p);
-	return ret;
-}
-
-static int one_pkey(const struct asked_port *p, uint32_t index, uint16_t *ret)
-{
-	__be16 pkey = 0;
-	int err;
-
-	if (index >= p->attr.pkey_tbl_len)
-		return fail_index(p, "P_Key", index, p->attr.pkey_tbl_len);
-	err = rdmamsg__v_query_pkey(p->v, p->verbs, p->number, (int)index,
-				    &pkey);
-	if (err)
-		return fail_entry(p, err, "P_Key", index);
-	*ret = be16toh(pkey);
-	return 0;
-}
-
-int rdmamsg_pkey_query(const char *device, uint32_t port, uint32_t index,
-		       uint16_t *pkey)
-{
-	struct asked_port p;
-	int ret;
-
-	if (!pkey)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_pkey_query: pkey is "
-				     "NULL");
-	ret = port_open(&p, device, port);
-	if (ret)
-		return ret;
-	ret = one_pkey(&p, index, pkey);
 	port_close(&p);
 	return ret;
 }

@@ -479,53 +479,6 @@ static void pkeys__table_IS_IN_HOST_ORDER(void **state)
 	assert_int_equal(list[1], 1);
 }
 
-static void gid__one_entry_IS_THAT_OF_THE_TABLE(void **state)
-{
-	struct rdmamsg_gid_attr list[64], one = { .size = sizeof(one) };
-	struct rdmamsg_port_attr a = { .size = sizeof(a) };
-	const int n = rdmamsg_gids("soft0", 2, list, sizeof(list[0]), 64);
-
-	assert_true(n > 0 && n <= 64);
-	assert_int_equal(rdmamsg_port_query("soft0", 2, &a), 0);
-	for (int i = 0; i < n; i++) {
-		assert_int_equal(rdmamsg_gid_query("soft0", 2, list[i].index,
-						   &one), 0);
-		assert_memory_equal(&one, &list[i], sizeof(one));
-	}
-	assert_error(rdmamsg_gid_query("soft0", 2, a.gid_count, &one), -EINVAL,
-		     "index 32: the GID table of soft0 port 2 has 32 entries");
-	assert_error(rdmamsg_gid_query("soft0", 3, 0, &one), -EINVAL, "port 3");
-	assert_error(rdmamsg_gid_query("soft0", 2, a.gid_count - 1, &one),
-		     -ENODATA, "entry 31 of the GID table of soft0 port 2");
-	bad_error = EIO;
-	assert_error(rdmamsg_gid_query("soft0", 2, 0, &one), -EIO, "entry 0");
-	bad_error = 0;
-	one.size = 1;
-	assert_int_equal(rdmamsg_gid_query("soft0", 2, 0, &one), -EINVAL);
-	assert_int_equal(rdmamsg_gid_query("soft0", 2, 0, NULL), -EINVAL);
-}
-
-static void pkey__one_entry_IS_THAT_OF_THE_TABLE(void **state)
-{
-	uint16_t pkey = 1;
-
-	port_attr = (struct ibv_port_attr) {
-		.state = IBV_PORT_ACTIVE, .pkey_tbl_len = 3,
-	};
-	pkeys[2] = htobe16(0x7001);
-	assert_int_equal(rdmamsg_pkey_query("soft0", 1, 2, &pkey), 0);
-	assert_int_equal(pkey, 0x7001);
-	assert_int_equal(rdmamsg_pkey_query("soft0", 1, 1, &pkey), 0);
-	assert_int_equal(pkey, 0);
-	assert_error(rdmamsg_pkey_query("soft0", 1, 3, &pkey), -EINVAL,
-		     "index 3: the P_Key table of soft0 port 1 has 3 entries");
-	assert_int_equal(rdmamsg_pkey_query("soft0", 1, 0, NULL), -EINVAL);
-	bad_entry = 2;
-	bad_error = EPERM;
-	assert_error(rdmamsg_pkey_query("soft0", 1, 2, &pkey), -EPERM,
-		     "entry 2 of the P_Key table of soft0 port 1");
-}
-
 /* A table of which one entry cannot be read is no table with a gap. */
 static void gids__one_entry_fails_THE_CALL_FAILS(void **state)
 {
@@ -752,8 +705,6 @@ int main(int argc, char **argv)
 		TEST(port__infiniband_LID_NEEDS_A_SUBNET),
 		TEST(gids__loopback_HAS_ITS_DEVICE),
 		TEST(pkeys__table_IS_IN_HOST_ORDER),
-		TEST(gid__one_entry_IS_THAT_OF_THE_TABLE),
-		TEST(pkey__one_entry_IS_THAT_OF_THE_TABLE),
 		TEST(gids__one_entry_fails_THE_CALL_FAILS),
 		TEST(pkeys__one_entry_fails_THE_CALL_FAILS),
 		TEST(find_pkey__of_a_partition_FULL_MEMBERSHIP_FIRST),
