@@ -28,7 +28,8 @@
  *   A call writes its outputs on success only. An argument out of range gives
  *   -EINVAL.
  * - A context and everything made from it belong to one thread. Only
- *   rdmamsg_submit(), rdmamsg_stop() and rdmamsg_request_move() cross threads.
+ *   rdmamsg_submit(), rdmamsg_stop(), rdmamsg_request_move() and freeing a
+ *   message of rdmamsg_msg_ref() cross threads.
  * - Callbacks run in that thread, only inside calls that drive the context:
  *   rdmamsg_process(), rdmamsg_poll(), rdmamsg_wait(), rdmamsg_run(), a
  *   *_wait() helper, or rdmamsg_close(). Callbacks may make every other call.
@@ -444,8 +445,20 @@ int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 int rdmamsg_msg_alloc(struct rdmamsg_ep *ep, size_t len,
 		      struct rdmamsg_msg **ret);
 
-/* Frees a received message, or one that was not sent. msg may be NULL. */
+/*
+ * Frees a received message, or one that was not sent. msg may be NULL. The
+ * context's thread, before rdmamsg_close(). A message of rdmamsg_msg_ref(): drops
+ * one reference, in any thread, also after rdmamsg_close().
+ */
 void rdmamsg_msg_free(struct rdmamsg_msg *msg);
+/*
+ * Adds a reference, so that several owners have the message, and one message
+ * can be sent to many endpoints. Each reference ends with rdmamsg_msg_free(), or
+ * with rdmamsg_msg_send() that succeeds. Nobody may write to the message while
+ * it has other references or is being sent. Any thread that has a reference;
+ * before the first call, the thread that has the message. -EINVAL, -ENOMEM.
+ */
+int rdmamsg_msg_ref(struct rdmamsg_msg *msg);
 
 void *rdmamsg_msg_data(const struct rdmamsg_msg *msg);
 size_t rdmamsg_msg_len(const struct rdmamsg_msg *msg);
@@ -453,7 +466,7 @@ uint32_t rdmamsg_msg_tag(const struct rdmamsg_msg *msg);
 /*
  * Sets the length of a message. An allocated message can have up to the length
  * that was allocated. A received message can only become shorter. -EINVAL: len
- * is above that.
+ * is above that. -EBUSY: the message has other references, or is being sent.
  */
 int rdmamsg_msg_set_len(struct rdmamsg_msg *msg, size_t len);
 

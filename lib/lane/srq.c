@@ -12,6 +12,7 @@
 #include "lane/lanes.h"
 #include "lane/srq.h"
 #include "memory/pool.h"
+#include "memory/share.h"
 #include "memory/stretch.h"
 #include "wire/proto.h"
 
@@ -214,7 +215,7 @@ void rdmamsg__srq_part_free(struct srq *q)
 			  "destroyed", q->dev->device->name);
 	for (uint32_t i = 0; q->slots && i < q->active; i++)
 		if (q->slots[i].msg)
-			rdmamsg__msg_put(q->slots[i].msg);
+			rdmamsg__slot_put(q->slots[i].msg);
 	if (q->pool)
 		rdmamsg__pool_unuse(q->pool);
 	if (q->cq)

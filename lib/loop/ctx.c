@@ -27,6 +27,7 @@
 #include "memory/pool.h"
 #include "memory/regcache.h"
 #include "memory/region.h"
+#include "memory/share.h"
 #include "memory/stretch.h"
 #include "qp/rawqp.h"
 #include "qp/xrc.h"
@@ -38,6 +39,7 @@
 #include "session/recv.h"
 #include "session/secret.h"
 #include "session/sessions.h"
+#include "session/shared.h"
 #include "session/srq_share.h"
 
 #include <errno.h>
@@ -199,6 +201,8 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	}
 	ret = rdmamsg__starved_init(ctx);
 	if (!ret)
+		ret = rdmamsg__shares_open(ctx, rdmamsg__shared_given);
+	if (!ret)
 		ret = rdmamsg__layout_asks_init(ctx);
 	if (!ret)
 		ret = rdmamsg__chains_open(ctx);
@@ -222,6 +226,7 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	return 0;
 
 err_loop:
+	rdmamsg__shares_free(ctx);
 	rdmamsg__loop_close(&ctx->loop);
 err_ctx:
 	context_end(ctx);
@@ -307,6 +312,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 	rdmamsg__dcs_close(ctx);
 	rdmamsg__rawqps_free(ctx);
 	rdmamsg__xrcds_free(ctx);
+	rdmamsg__shares_close(ctx);
 	list_for_each_safe(n, t, &ctx->devices->devs)
 		rdmamsg__dev_close(list_entry(n, struct dev, node));
 	rdmamsg__lents_free(ctx);
@@ -320,6 +326,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 	/* mail that other contexts of the devices have just sent */
 	while (rdmamsg__submit_run(&ctx->loop))
 		;
+	rdmamsg__shares_free(ctx);
 	rdmamsg__cm_close(ctx);
 	rdmamsg__user_timers_free(ctx);
 	rdmamsg__loop_close(&ctx->loop);

@@ -106,18 +106,18 @@ static size_t class_of(size_t size)
 	return s >= size ? s : whole_pages(size);
 }
 
-static void large_free(struct large *l)
+void rdmamsg__large_free(struct large *l)
 {
 	rdmamsg__sink_dereg(&l->sink, l->stretch.dev);
 	rdmamsg__source_dereg(l);
-	rdmamsg__stretch_unmap(&l->stretch);
 	list_del(&l->node);
-	free(l);
+	if (rdmamsg__stretch_unmap(&l->stretch))
+		free(l);
 }
 
 static void large_drop(struct stretch *s)
 {
-	large_free((struct large *)s);
+	rdmamsg__large_free((struct large *)s);
 }
 
 /* Returns a spare, among the first ones a source of this reader if possible. */
@@ -194,7 +194,7 @@ void rdmamsg__large_put(struct large *l)
 	struct dev *dev = l->stretch.dev;
 
 	if (!dev->device) {
-		large_free(l);
+		rdmamsg__large_free(l);
 		return;
 	}
 	/* first: the next message takes the memory used last */
@@ -206,7 +206,8 @@ void rdmamsg__large_put(struct large *l)
 
 struct large *rdmamsg__msg_source(struct rdmamsg_msg *msg)
 {
-	struct large *l = msg->kind == MSG_LARGE ?
+	/* several peers may read a shared message */
+	struct large *l = msg->kind == MSG_LARGE && msg->lent != MSG_SHARED ?
 			  ((struct loose_msg *)msg)->large : NULL;
 
 	return l && l->stretch.dir == DIR_OUT &&

@@ -50,6 +50,7 @@ struct large {
 int rdmamsg__large_get(struct dev *dev, enum direction dir, size_t size,
 		       uint64_t reader, struct large **ret);
 void rdmamsg__large_put(struct large *l);
+void rdmamsg__large_free(struct large *l);
 
 /* A message outside of pools: MSG_LARGE or MSG_USER. */
 struct loose_msg {

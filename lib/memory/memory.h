@@ -41,6 +41,7 @@ struct memory {
 	struct timer asks_timer;
 	struct list caches;
 	struct list pool_list;		/* struct rdmamsg_pool */
+	struct shares *shares;		/* share.h */
 };
 
 /* starved.c: waiting for memory */

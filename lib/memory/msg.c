@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "memory/memory.h"
 #include "memory/pool.h"
+#include "memory/share.h"
 #include "memory/source.h"
 #include "memory/stretch.h"
 #include "memory/large.h"
@@ -89,7 +90,7 @@ static bool is_allocated(const struct rdmamsg_msg *msg)
 {
 	switch (msg->kind) {
 	case MSG_POOL:
-		return msg->slab->pool->dir == DIR_OUT;
+		return msg->slab->stretch.dir == DIR_OUT;
 	case MSG_LARGE:
 		return ((const struct loose_msg *)msg)->large->stretch.dir ==
 		       DIR_OUT;
@@ -107,6 +108,9 @@ int rdmamsg_msg_set_len(struct rdmamsg_msg *msg, size_t len)
 	if (!msg)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_msg_set_len: msg is "
 				     "NULL");
+	if (msg->lent == MSG_SHARED && !rdmamsg__share_is_alone(msg->share))
+		return rdmamsg__fail(-EBUSY, "rdmamsg_msg_set_len: the message "
+				     "has other references, or is being sent");
 	if (is_allocated(msg) && len > msg->room)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_msg_set_len: %zu bytes, "
 				     "%u were allocated", len, msg->room);

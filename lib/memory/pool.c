@@ -109,15 +109,20 @@ void rdmamsg__slab_idle(struct slab *slab)
 	rdmamsg__stretch_spare(&slab->stretch);
 }
 
+void rdmamsg__slab_bury(struct slab *slab)
+{
+	free(slab->msgs);
+	free(slab);
+}
+
 static void slab_free(struct slab *slab)
 {
 	slab->pool->total -= slab->count;
 	slab->pool->slab_count--;
-	rdmamsg__stretch_unmap(&slab->stretch);
 	list_del(&slab->node);
 	list_del(&slab->free_node);
-	free(slab->msgs);
-	free(slab);
+	if (rdmamsg__stretch_unmap(&slab->stretch))
+		rdmamsg__slab_bury(slab);
 }
 
 static void slab_drop(struct stretch *s)

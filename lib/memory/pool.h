@@ -46,6 +46,7 @@ struct rdmamsg_msg {
 	union {
 		struct rdmamsg_msg *next;	/* in a list */
 		struct lent *lent_by;		/* if LENT or SENT; or NULL */
+		struct share *share;		/* if SHARED */
 	};
 	uint32_t room;			/* for payload; allocated: its length */
 	uint8_t kind;			/* enum msg_kind */
@@ -61,6 +62,7 @@ struct rdmamsg_msg {
 		MSG_IN_PLACE,		/* in on_message, still in its slot */
 		MSG_PASSED,		/* was IN_PLACE, and is being sent */
 		MSG_SENT,		/* being sent, counted in lent->sent */
+		MSG_SHARED,		/* has references, see share.h */
 	} lent;
 	uint32_t lkey;
 	struct slab *slab;		/* MSG_POOL */
@@ -134,6 +136,8 @@ void rdmamsg__msgs_free(struct dev *dev);
 /* The first buffer of the slab is in use; no buffer of it is in use. */
 void rdmamsg__slab_busy(struct slab *slab);
 void rdmamsg__slab_idle(struct slab *slab);
+/* Frees a slab whose memory is unmapped. Any thread. */
+void rdmamsg__slab_bury(struct slab *slab);
 
 /* Returns NULL if no buffer is free. Then the caller may grow the pool. */
 static inline struct rdmamsg_msg *rdmamsg__pool_take(struct pool *pool)

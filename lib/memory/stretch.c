@@ -14,6 +14,7 @@
 #include "memory/stretch.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -349,13 +350,34 @@ void rdmamsg__stretch_dereg(struct stretch *s)
 	s->mr = NULL;
 }
 
-void rdmamsg__stretch_unmap(struct stretch *s)
+static void unmap(struct stretch *s)
 {
-	rdmamsg__stretch_use(s);
-	rdmamsg__stretch_dereg(s);
 	/* a later mapping may have this address */
 	rdmamsg__unpoison(s->mem, s->size);
 	munmap(s->mem, s->size);
+}
+
+bool rdmamsg__stretch_unmap(struct stretch *s)
+{
+	rdmamsg__stretch_use(s);
+	rdmamsg__stretch_dereg(s);
 	give_budget(s);
 	give_owner(s);
+	if (s->keepers)
+		return rdmamsg__stretch_leave(s);
+	unmap(s);
+	return true;
+}
+
+void rdmamsg__stretch_keep(struct stretch *s)
+{
+	s->keepers += s->keepers ? 1 : 2;
+}
+
+bool rdmamsg__stretch_leave(struct stretch *s)
+{
+	if (atomic_fetch_sub(&s->keepers, 1) > 1)
+		return false;
+	unmap(s);
+	return true;
 }

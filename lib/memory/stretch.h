@@ -13,6 +13,7 @@
 #ifndef RDMAMSG_LIB_STRETCH_H
 #define RDMAMSG_LIB_STRETCH_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -54,6 +55,11 @@ struct stretch {
 	size_t size;
 	struct ibv_mr *mr;		/* local access only, or NULL */
 	struct pages pages;
+	/*
+	 * The context and the messages that outlive it, or 0 before the context
+	 * closes.
+	 */
+	_Atomic uint32_t keepers;
 	/* Removes a spare from its pool or list, unmaps it and frees it. */
 	void (*drop)(struct stretch *s);
 };
@@ -86,8 +92,18 @@ bool rdmamsg__budget_withdraw(struct rdmamsg *ctx, uint32_t size);
  */
 int rdmamsg__stretch_map(struct stretch *s, bool reg);
 void rdmamsg__stretch_dereg(struct stretch *s);
-/* Unmaps a stretch, also a spare. */
-void rdmamsg__stretch_unmap(struct stretch *s);
+/*
+ * Unmaps a stretch, also a spare. If a message still keeps the memory, only
+ * deregisters it and returns false: the message frees what has the stretch.
+ */
+bool rdmamsg__stretch_unmap(struct stretch *s);
+/* A message keeps the memory beyond the context. Context's thread. */
+void rdmamsg__stretch_keep(struct stretch *s);
+/*
+ * One of the keepers leaves. Returns true, with the memory unmapped, if it was
+ * the last one. Any thread.
+ */
+bool rdmamsg__stretch_leave(struct stretch *s);
 /* Nothing of s is in use: s becomes a spare, which can be dropped at once. */
 void rdmamsg__stretch_spare(struct stretch *s);
 /* Something of s is in use again. Does nothing if s is no spare. */

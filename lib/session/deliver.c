@@ -5,6 +5,7 @@
 #include "base/loop.h"
 #include "base/util.h"
 #include "memory/pool.h"
+#include "memory/share.h"
 #include "session/destination.h"
 #include "session/ep.h"
 #include "session/lent.h"
@@ -46,7 +47,10 @@ void rdmamsg__rx_kept(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 		return;
 	}
 	count_lent(ep, msg);
-	rdmamsg__msg_lend(msg, ep->rndv.lent);
+	if (msg->lent == MSG_SHARED)
+		rdmamsg__share_kept(msg->share, ep->rndv.lent);
+	else
+		rdmamsg__msg_lend(msg, ep->rndv.lent);
 }
 
 /* Removes the first large message. NULL: the program refused it. */
@@ -122,7 +126,7 @@ void rdmamsg__rx_discard(struct rdmamsg_ep *ep)
 		rdmamsg__msg_put(rdmamsg__rx_next(ep));
 	for (uint32_t i = 0; ep->lane.rq.slots && i < ep->lane.rq.target; i++) {
 		if (ep->lane.rq.slots[i].msg)
-			rdmamsg__msg_put(ep->lane.rq.slots[i].msg);
+			rdmamsg__slot_put(ep->lane.rq.slots[i].msg);
 		ep->lane.rq.slots[i].msg = NULL;
 	}
 	ep->lane.rq.posts -= rdmamsg__rq_posted(&ep->lane);

@@ -112,10 +112,9 @@ void rdmamsg__lent_put(struct lent *l, size_t size)
 	put(l);
 }
 
-bool rdmamsg__lent_passes(const struct rdmamsg_msg *msg)
+bool rdmamsg__lent_passes(const struct lent *l, size_t size)
 {
-	const struct lent *l = msg->lent_by;
-	size_t size = rdmamsg__msg_bytes(msg), room;
+	size_t room;
 
 	if (!l || !size || (!l->sent && !l->account))
 		return true;

@@ -56,10 +56,10 @@ void rdmamsg__lents_free(struct rdmamsg *ctx);
 bool rdmamsg__lent_allows(struct rdmamsg_ep *ep, size_t size, size_t own);
 void rdmamsg__lent_put(struct lent *l, size_t size);
 /*
- * Returns true if the program may pass on msg. Otherwise the program can try
- * again when memory has come back.
+ * Returns true if the program may pass on a message of 'size' bytes. Otherwise
+ * the program can try again when memory has come back. 'l' may be NULL.
  */
-bool rdmamsg__lent_passes(const struct rdmamsg_msg *msg);
+bool rdmamsg__lent_passes(const struct lent *l, size_t size);
 /* The program passes on 'size' bytes; the operation with them has ended. */
 void rdmamsg__lent_pass(struct lent *l, size_t size);
 void rdmamsg__lent_sent(struct lent *l, size_t size);
@@ -110,14 +110,15 @@ static inline void rdmamsg__msg_pass(struct rdmamsg_msg *msg)
 		rdmamsg__reap(msg->dev->ctx);
 }
 
+/* The same for a message that is MSG_SENT or MSG_SHARED. */
+void rdmamsg__sent_done(struct rdmamsg_msg *msg);
 /* The operation with msg has ended. Frees msg. */
 static inline void rdmamsg__msg_done(struct rdmamsg_msg *msg)
 {
-	if (unlikely(msg->lent == MSG_SENT)) {
-		msg->lent = MSG_OURS;
-		rdmamsg__lent_sent(msg->lent_by, rdmamsg__msg_bytes(msg));
-	}
-	rdmamsg__msg_put(msg);
+	if (unlikely(msg->lent >= MSG_SENT))
+		rdmamsg__sent_done(msg);
+	else
+		rdmamsg__msg_put(msg);
 }
 
 static inline void rdmamsg__msg_back(struct rdmamsg_msg *msg)

@@ -16,6 +16,7 @@
 #include "lane/srq.h"
 #include "memory/large.h"
 #include "memory/pool.h"
+#include "memory/share.h"
 #include "session/connector.h"
 #include "session/destination.h"
 #include "session/ep.h"
@@ -156,7 +157,7 @@ static void put_receives(struct lane *l)
 {
 	for (uint32_t i = 0; l->rq.slots && i < l->rq.target; i++) {
 		if (l->rq.slots[i].msg)
-			rdmamsg__msg_put(l->rq.slots[i].msg);
+			rdmamsg__slot_put(l->rq.slots[i].msg);
 		l->rq.slots[i].msg = NULL;
 	}
 }

@@ -12,6 +12,7 @@
 #include "session/ep.h"
 #include "session/lent.h"
 #include "session/send.h"
+#include "session/shared.h"
 #include "wire/proto.h"
 
 #include <errno.h>
@@ -23,6 +24,11 @@
 
 static void __attribute__((noinline)) free_slowly(struct rdmamsg_msg *msg)
 {
+	/* first, because the context may have closed */
+	if (msg->lent == MSG_SHARED) {
+		rdmamsg__shared_free(msg);
+		return;
+	}
 	if (rdmamsg__ctx_check(msg->dev->ctx))
 		return;
 	if (!rdmamsg__msg_is_out(msg)) {

@@ -10,6 +10,7 @@
 #include "memory/large.h"
 #include "memory/memory.h"
 #include "memory/pool.h"
+#include "memory/share.h"
 #include "memory/stretch.h"
 #include "session/crc.h"
 #include "session/credit.h"
@@ -19,6 +20,7 @@
 #include "session/pieces.h"
 #include "session/resume.h"
 #include "session/send.h"
+#include "session/shared.h"
 #include "session/srq_share.h"
 #include "session/tx.h"
 #include "wire/proto.h"
@@ -608,7 +610,82 @@ static int check_lent(struct rdmamsg_ep *ep, const struct rdmamsg_msg *msg)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_msg_send: the message "
 				     "is in a layout: rdmamsg_post() sends "
 				     "it from there");
-	return rdmamsg__lent_passes(msg) ? 0 : rdmamsg__no_buffer(ep);
+	return rdmamsg__lent_passes(msg->lent_by, rdmamsg__msg_bytes(msg)) ?
+	       0 : rdmamsg__no_buffer(ep);
+}
+
+/* What an operation would write around the payload, others might send. */
+static bool fits_shared(const struct rdmamsg_ep *ep,
+			const struct rdmamsg_msg *msg, uint32_t tag)
+{
+	return msg->kind == MSG_POOL && msg->len < ep->send.plain_end &&
+	       msg->dev == ep->lane.dev && rdmamsg__is_compact(ep, tag);
+}
+
+static int send_shared_now(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+			   const struct ask *a)
+{
+	struct op *op = rdmamsg__op_get(ep);
+
+	if (!op)
+		return rdmamsg__tx_again(ep);
+	op->msg = msg;
+	fill_op(op, OP_EAGER, a);
+	rdmamsg__shared_pass(msg);
+	accept_op(ep, op, a->now);
+	return 0;
+}
+
+static int send_shared_copy(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+			    const struct ask *a)
+{
+	int ret = ep->send.crc ? send_copy_crc(ep, a) : send_copy(ep, a);
+
+	if (!ret)
+		rdmamsg__shared_consume(msg);
+	return ret;
+}
+
+static int send_shared_rndv(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+			    const struct ask *a)
+{
+	int ret = send_rndv(ep, a, msg);
+
+	if (!ret)
+		rdmamsg__shared_pass(msg);
+	return ret;
+}
+
+/* As rdmamsg_msg_send(), without writing to the message. */
+static int __attribute__((noinline))
+send_shared(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, uint32_t tag,
+	    void *cookie)
+{
+	struct iovec iov = { msg->data, msg->len };
+	struct ask a = { &iov, 1, msg->len, tag, cookie };
+	bool in_pieces;
+	int ret;
+
+	ret = rdmamsg__shared_check(ep, msg);
+	if (ret)
+		return ret;
+	in_pieces = msg->share->lent_by && fits_in_pieces(ep, msg->len);
+	ret = admit(ep, msg->len, msg->len > ep->send.copy_max && !in_pieces);
+	if (ret < 0)
+		return ret;
+	if (in_pieces && !send_pieces(ep, &a)) {
+		rdmamsg__shared_consume(msg);
+		return 0;
+	}
+	if (in_pieces)
+		ret = admit(ep, msg->len, true);
+	if (ret < 0)
+		return ret;
+	a.now = ret;
+	if (fits_shared(ep, msg, tag))
+		return send_shared_now(ep, msg, &a);
+	return msg->len <= ep->send.copy_max ? send_shared_copy(ep, msg, &a) :
+					       send_shared_rndv(ep, msg, &a);
 }
 
 int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
@@ -620,9 +697,12 @@ int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	bool in_pieces;
 	int ret, err;
 
-	if (unlikely(!ep || !msg || !rdmamsg__msg_is_out(msg)))
+	if (unlikely(!ep || !msg || !rdmamsg__msg_is_out(msg))) {
+		if (ep && msg && msg->lent == MSG_SHARED)
+			return send_shared(ep, msg, tag, cookie);
 		return rdmamsg__fail(-EINVAL, "rdmamsg_msg_send: %s", !ep ?
 				     "ep is NULL" : "the message is not yours");
+	}
 	/* one that was allocated to be sent is not copied */
 	in_pieces = msg->lent == MSG_LENT && msg->lent_by &&
 		    fits_in_pieces(ep, msg->len);
