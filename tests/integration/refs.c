@@ -6,12 +6,15 @@
 #include "common.h"
 #include "thread.h"
 
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/memory.h>
 
 #define FAN	16
+
+static struct pair p;
 
 /* ---- one client with FAN endpoints, one server ------------------------- */
 
@@ -263,6 +266,446 @@ static void ref__sent_in_another_context_EINVAL(void **state)
 	hub_close();
 }
 
+/* ---- passed on --------------------------------------------------------- */
+
+/* Both references go while the message is in the slot of its receive. */
+static void echo_twice(struct end *e, struct rdmamsg_msg *msg)
+{
+	uint32_t tag = rdmamsg_msg_tag(msg);
+
+	if (rdmamsg_msg_ref(msg) ||
+	    rdmamsg_msg_send(e->ep, msg, tag, NULL) ||
+	    rdmamsg_msg_send(e->ep, msg, tag, NULL))
+		note("echo: %s", rdmamsg_error());
+}
+
+static void echo(const struct rdmamsg_options *opts, uint32_t flags)
+{
+	static const size_t sizes[] = { 0, 100, 5000, 12000, 300000 };
+
+	pair_init(&p, opts);
+	p.s.then_message = echo_twice;
+	p.s.opts.flags = p.c.opts.flags = flags;
+	pair_listen(&p);
+	pair_connect(&p);
+	for (uint32_t i = 0; i < 100; i++) {
+		size_t len = sizes[i % ARRAY_SIZE(sizes)];
+
+		end_send_all(&p.c, HOW_SENDV, len, i + 1);
+		end_expect(&p.c, len, i + 1);
+		end_expect(&p.c, len, i + 1);
+		WAIT_FOR(p.c.received == 2 * (i + 1));
+	}
+	WAIT_FOR(!end_stats(&p.s).msgs_lent);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+static void ref__sent_twice_in_on_message_ARRIVES(void **state)
+{
+	echo(NULL, 0);
+	echo(NULL, RDMAMSG_EP_FULL_HEADERS);
+}
+
+static void ref__sent_twice_from_a_shared_queue_ARRIVES(void **state)
+{
+	static const struct rdmamsg_srq_options srq = { .size = sizeof(srq) };
+	struct rdmamsg_options opts = { .size = sizeof(opts), .srq = &srq };
+
+	echo(&opts, 0);
+}
+
+/* ---- another thread ---------------------------------------------------- */
+
+/* Frees what it gets, after it has read it. */
+static struct freer {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t more;
+	struct rdmamsg_msg **queue;
+	size_t count, room;
+	bool ends;
+	unsigned long sum;
+} freer;
+
+/* Returns NULL at the end. The caller has no lock. */
+static struct rdmamsg_msg *freer_next(void)
+{
+	struct rdmamsg_msg *msg = NULL;
+
+	pthread_mutex_lock(&freer.lock);
+	while (!freer.count && !freer.ends)
+		pthread_cond_wait(&freer.more, &freer.lock);
+	if (freer.count)
+		msg = freer.queue[--freer.count];
+	pthread_mutex_unlock(&freer.lock);
+	return msg;
+}
+
+static void *free_all(void *arg)
+{
+	struct rdmamsg_msg *msg;
+
+	while ((msg = freer_next())) {
+		const uint8_t *data = rdmamsg_msg_data(msg);
+
+		freer.sum += data[0] + data[rdmamsg_msg_len(msg) - 1];
+		rdmamsg_msg_free(msg);
+	}
+	return NULL;
+}
+
+static void freer_start(void)
+{
+	memset(&freer, 0, sizeof(freer));
+	pthread_mutex_init(&freer.lock, NULL);
+	pthread_cond_init(&freer.more, NULL);
+	start_thread(&freer.thread, free_all, NULL);
+}
+
+static void freer_give(struct rdmamsg_msg *msg)
+{
+	pthread_mutex_lock(&freer.lock);
+	if (freer.count == freer.room) {
+		freer.room = freer.room ? 2 * freer.room : 64;
+		freer.queue = realloc(freer.queue,
+				      freer.room * sizeof(*freer.queue));
+		assert_non_null(freer.queue);
+	}
+	freer.queue[freer.count++] = msg;
+	pthread_cond_signal(&freer.more);
+	pthread_mutex_unlock(&freer.lock);
+}
+
+static void freer_end(void)
+{
+	pthread_mutex_lock(&freer.lock);
+	freer.ends = true;
+	pthread_cond_signal(&freer.more);
+	pthread_mutex_unlock(&freer.lock);
+	pthread_join(freer.thread, NULL);
+	free(freer.queue);
+}
+
+/* Both threads have a reference, and either may be the last. */
+static void give_and_free(struct end *e, struct rdmamsg_msg *msg)
+{
+	if (rdmamsg_msg_ref(msg))
+		note("rdmamsg_msg_ref: %s", rdmamsg_error());
+	freer_give(msg);
+	rdmamsg_msg_free(msg);
+}
+
+static void free_elsewhere(size_t len, unsigned int count, uint32_t max_lent)
+{
+	struct rdmamsg_options opts = {
+		.size = sizeof(opts), .max_registered = 8 << 20,
+	};
+
+	pair_init(&p, &opts);
+	p.s.then_message = give_and_free;
+	p.s.keep = false;
+	p.s.opts.max_lent = max_lent;
+	p.s.opts.max_msg_size = 1 << 20;
+	freer_start();
+	pair_listen(&p);
+	pair_connect(&p);
+	for (unsigned int i = 0; i < count; i++)
+		end_send_all(&p.c, HOW_SENDV, len, i + 1);
+	WAIT_FOR(p.s.received == count);
+	freer_end();
+	WAIT_FOR(!end_stats(&p.s).msgs_lent);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+/* The buffers that are back let the peer send more than the limits hold. */
+static void free__small_ones_in_another_thread_STALLS_NOBODY(void **state)
+{
+	free_elsewhere(8000, 5000, 0);
+}
+
+static void free__large_ones_in_another_thread_STALLS_NOBODY(void **state)
+{
+	free_elsewhere(500000, 100, 600000);
+}
+
+/* The thread keeps references while the messages are being sent. */
+static void free__while_being_sent_ARRIVES(void **state)
+{
+	hub_open(0);
+	freer_start();
+	for (unsigned int n = 0; n < 200; n++) {
+		struct rdmamsg_msg *msg = message(n % 2 ? 1000 : 100000, n + 1);
+
+		assert_int_equal(rdmamsg_msg_ref(msg), 0);
+		freer_give(msg);
+		fan_out(msg, false);
+	}
+	freer_end();
+	WAIT_FOR(!stats_of(hub.ctx).msgs_lent);
+	hub_close();
+}
+
+static struct rdmamsg_msg *passing;
+
+static void *ref_and_free(void *arg)
+{
+	for (int i = 0; i < 10000; i++) {
+		if (rdmamsg_msg_ref(passing))
+			note("rdmamsg_msg_ref: %s", rdmamsg_error());
+		rdmamsg_msg_free(passing);
+	}
+	rdmamsg_msg_free(passing);
+	return NULL;
+}
+
+static void ref__in_4_threads_IS_COUNTED(void **state)
+{
+	pthread_t threads[4];
+
+	hub_open(0);
+	passing = message(1000, 1);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(rdmamsg_msg_ref(passing), 0);
+		start_thread(&threads[i], ref_and_free, NULL);
+	}
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(stats_of(hub.ctx).msgs_lent, 1);
+	assert_memory_equal(rdmamsg_msg_data(passing), pattern(1), 1000);
+	rdmamsg_msg_free(passing);
+	WAIT_FOR(!stats_of(hub.ctx).msgs_lent);
+	hub_close();
+}
+
+/* ---- beyond the context ------------------------------------------------ */
+
+#define HELD	4
+
+static struct held {
+	struct rdmamsg_msg *msg[HELD];
+	unsigned int count;
+} held;
+
+static const size_t held_sizes[HELD] = { 10, 5000, 12000, 700000 };
+
+static void hold(struct end *e, struct rdmamsg_msg *msg)
+{
+	if (rdmamsg_msg_ref(msg))
+		note("rdmamsg_msg_ref: %s", rdmamsg_error());
+	rdmamsg_msg_free(msg);
+	held.msg[held.count++] = msg;
+}
+
+/* Receives a message of each path, and closes both contexts. */
+static void hold_beyond_close(void)
+{
+	memset(&held, 0, sizeof(held));
+	pair_init(&p, NULL);
+	p.s.then_message = hold;
+	pair_listen(&p);
+	pair_connect(&p);
+	for (uint32_t i = 0; i < HELD; i++)
+		end_send_all(&p.c, HOW_SENDV, held_sizes[i], i + 1);
+	WAIT_FOR(held.count == HELD);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+static bool is_mapped(const void *mem)
+{
+	uintptr_t page = (uintptr_t)mem & ~((uintptr_t)getpagesize() - 1);
+
+	return !msync((void *)page, 1, MS_ASYNC);
+}
+
+static void check_held(uint32_t i)
+{
+	struct rdmamsg_msg *msg = held.msg[i];
+
+	assert_int_equal(rdmamsg_msg_len(msg), held_sizes[i]);
+	assert_int_equal(rdmamsg_msg_tag(msg), i + 1);
+	assert_memory_equal(rdmamsg_msg_data(msg), pattern(i + 1),
+			    held_sizes[i]);
+}
+
+static void free__received_after_close_GIVES_THE_MEMORY_BACK(void **state)
+{
+	const void *mem[HELD];
+
+	hold_beyond_close();
+	for (uint32_t i = 0; i < HELD; i++) {
+		check_held(i);
+		mem[i] = rdmamsg_msg_data(held.msg[i]);
+		assert_true(is_mapped(mem[i]));
+	}
+	for (uint32_t i = 0; i < HELD; i++) {
+		check_held(i);
+		rdmamsg_msg_free(held.msg[i]);
+	}
+	for (uint32_t i = 0; i < HELD; i++)
+		assert_false(is_mapped(mem[i]));
+}
+
+static void ref__after_close_WORKS(void **state)
+{
+	hold_beyond_close();
+	for (uint32_t i = 0; i < HELD; i++) {
+		assert_int_equal(rdmamsg_msg_ref(held.msg[i]), 0);
+		assert_error(rdmamsg_msg_set_len(held.msg[i], 1), -EBUSY,
+			     "references");
+		rdmamsg_msg_free(held.msg[i]);
+		check_held(i);
+		assert_int_equal(rdmamsg_msg_set_len(held.msg[i], 1), 0);
+		rdmamsg_msg_free(held.msg[i]);
+	}
+}
+
+static void send__of_a_message_after_close_EINVAL(void **state)
+{
+	hold_beyond_close();
+	hub_open(0);
+	for (uint32_t i = 0; i < HELD; i++) {
+		assert_error(rdmamsg_msg_send(hub.ep[0], held.msg[i], 1, NULL),
+			     -EINVAL, "another context");
+		check_held(i);
+		rdmamsg_msg_free(held.msg[i]);
+	}
+	hub_close();
+}
+
+/* Allocated ones, of which two are in one slab with the messages of others. */
+static void free__allocated_after_close_GIVES_THE_MEMORY_BACK(void **state)
+{
+	struct rdmamsg_msg *a, *b, *large, *freed;
+	const void *mem, *large_mem;
+
+	hub_open(0);
+	large = message(300000, 1);
+	a = message(1000, 1);
+	freed = message(1000, 1);
+	b = message(1000, 1);
+	assert_int_equal(rdmamsg_msg_ref(large), 0);
+	assert_int_equal(rdmamsg_msg_ref(a), 0);
+	assert_int_equal(rdmamsg_msg_ref(b), 0);
+	rdmamsg_msg_free(freed);
+	hub_close();
+	mem = rdmamsg_msg_data(a);
+	large_mem = rdmamsg_msg_data(large);
+	/* as long as it was, since nobody may send it any more */
+	for (int i = 0; i < 2; i++) {
+		assert_memory_equal(rdmamsg_msg_data(a), pattern(1), 1000);
+		rdmamsg_msg_free(a);
+		rdmamsg_msg_free(large);
+	}
+	assert_true(is_mapped(mem));
+	assert_false(is_mapped(large_mem));
+	assert_memory_equal(rdmamsg_msg_data(b), pattern(1), 1000);
+	rdmamsg_msg_free(b);
+	rdmamsg_msg_free(b);
+	assert_false(is_mapped(mem));
+}
+
+static void *free_held(void *arg)
+{
+	for (uint32_t i = 0; i < HELD; i++)
+		rdmamsg_msg_free(held.msg[i]);
+	return NULL;
+}
+
+/* Whichever comes first: the context closes, or the other thread frees. */
+static void free__beside_close_ENDS_BOTH(void **state)
+{
+	pthread_t thread;
+
+	for (int round = 0; round < 20; round++) {
+		memset(&held, 0, sizeof(held));
+		pair_init(&p, NULL);
+		p.s.then_message = hold;
+		pair_listen(&p);
+		pair_connect(&p);
+		for (uint32_t i = 0; i < HELD; i++)
+			end_send_all(&p.c, HOW_SENDV, held_sizes[i], i + 1);
+		WAIT_FOR(held.count == HELD);
+		pair_close(&p);
+		start_thread(&thread, free_held, NULL);
+		pair_fini(&p);
+		pthread_join(thread, NULL);
+	}
+}
+
+/* ---- processes --------------------------------------------------------- */
+
+/* The memory is not there in a child, see rdmamsg(7). */
+static int free_in_child(void)
+{
+	int wrong = 0;
+
+	for (uint32_t i = 0; i < HELD; i++) {
+		wrong += rdmamsg_msg_ref(held.msg[i]) != -ECHILD;
+		rdmamsg_msg_free(held.msg[i]);
+		wrong += rdmamsg_msg_len(held.msg[i]) != held_sizes[i];
+	}
+	return wrong;
+}
+
+static void free__in_a_forked_child_DOES_NOTHING(void **state)
+{
+	int status;
+	pid_t pid;
+
+	hold_beyond_close();
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(free_in_child());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	for (uint32_t i = 0; i < HELD; i++) {
+		check_held(i);
+		rdmamsg_msg_free(held.msg[i]);
+	}
+}
+
+static struct rdmamsg_msg *late[2];
+
+static void free_late(void)
+{
+	rdmamsg_msg_free(late[0]);
+	rdmamsg_msg_free(late[0]);
+}
+
+/* Frees a message when the process exits, and another one never. */
+static int exit_holding(int argc, char **argv)
+{
+	bool closes = *argv[0] == 'c';
+
+	hub_open(0);
+	for (int i = 0; i < 2; i++) {
+		late[i] = message(i ? 500000 : 100, 1);
+		if (rdmamsg_msg_ref(late[i]))
+			return 1;
+	}
+	if (closes)
+		hub_close();
+	return atexit(free_late);
+}
+
+static void exit_with(const char *arg)
+{
+	struct child c;
+
+	child_start(&c, "exit_holding", arg);
+	assert_int_equal(child_wait(&c), 0);
+}
+
+static void exit__with_messages_held_IS_CLEAN(void **state)
+{
+	exit_with("closes");
+	exit_with("goes");
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -274,7 +717,23 @@ int main(int argc, char **argv)
 		TEST(set_len__of_a_shared_message_EBUSY),
 		TEST(ref__NULL_and_message_not_ours_EINVAL),
 		TEST(ref__sent_in_another_context_EINVAL),
+		TEST(ref__sent_twice_in_on_message_ARRIVES),
+		TEST(ref__sent_twice_from_a_shared_queue_ARRIVES),
+		TEST(free__small_ones_in_another_thread_STALLS_NOBODY),
+		TEST(free__large_ones_in_another_thread_STALLS_NOBODY),
+		TEST(free__while_being_sent_ARRIVES),
+		TEST(ref__in_4_threads_IS_COUNTED),
+		TEST(free__received_after_close_GIVES_THE_MEMORY_BACK),
+		TEST(ref__after_close_WORKS),
+		TEST(send__of_a_message_after_close_EINVAL),
+		TEST(free__allocated_after_close_GIVES_THE_MEMORY_BACK),
+		TEST(free__beside_close_ENDS_BOTH),
+		TEST(free__in_a_forked_child_DOES_NOTHING),
+		TEST(exit__with_messages_held_IS_CLEAN),
+	};
+	static const struct role roles[] = {
+		{ "exit_holding", exit_holding }, { NULL },
 	};
 
-	return test_main(tests, NULL, argc, argv);
+	return test_main(tests, roles, argc, argv);
 }
