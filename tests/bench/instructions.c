@@ -4,7 +4,7 @@
  * and writes the peer's memory, over a device that only copies. instructions.sh
  * runs it under callgrind, which counts the instructions in measured_*(), and
  * subtracts those of the device in null_*(). Usage: instructions
- * single|pingpong|stream|read|write [COUNT]
+ * single|pingpong|stream|msg|ref|read|write [COUNT]
  */
 #include "../fake/nulldev.h"
 
@@ -48,10 +48,10 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	rdmamsg_msg_free(msg);
 }
 
-/* Only reads and writes have a cookie: each counts as an arrived message. */
+/* A read or a write counts as an arrived message. */
 static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 {
-	if (!status)
+	if (!status && cookie == &here)
 		server.received++;
 }
 
@@ -170,12 +170,42 @@ __attribute__((noinline)) void measured_stream(uint64_t n)
 	}
 }
 
+/* Allocates each message and sends it without a copy. */
+__attribute__((noinline)) void measured_msg(uint64_t n);
+__attribute__((noinline)) void measured_msg(uint64_t n)
+{
+	struct rdmamsg_msg *msg;
+
+	while (n--) {
+		(void)rdmamsg_msg_alloc(client.ep, SIZE, &msg);
+		(void)rdmamsg_msg_send(client.ep, msg, 0, &key);
+		rdmamsg_fast_poll(server.ctx);
+		rdmamsg_fast_poll(client.ctx);
+	}
+}
+
+/* Sends one message again and again, with a reference for each time. */
+__attribute__((noinline)) void measured_ref(uint64_t n);
+__attribute__((noinline)) void measured_ref(uint64_t n)
+{
+	struct rdmamsg_msg *msg;
+
+	(void)rdmamsg_msg_alloc(client.ep, SIZE, &msg);
+	while (n--) {
+		(void)rdmamsg_msg_ref(msg);
+		(void)rdmamsg_msg_send(client.ep, msg, 0, &key);
+		rdmamsg_fast_poll(server.ctx);
+		rdmamsg_fast_poll(client.ctx);
+	}
+	rdmamsg_msg_free(msg);
+}
+
 /* Reads once at a time, each read with its completion. */
 __attribute__((noinline)) void measured_read(uint64_t n);
 __attribute__((noinline)) void measured_read(uint64_t n)
 {
 	while (n--) {
-		rdmamsg_read(client.ep, &here, 1, &key, 0, 0, &key);
+		rdmamsg_read(client.ep, &here, 1, &key, 0, 0, &here);
 		rdmamsg_fast_poll(client.ctx);
 	}
 }
@@ -184,7 +214,7 @@ __attribute__((noinline)) void measured_write(uint64_t n);
 __attribute__((noinline)) void measured_write(uint64_t n)
 {
 	while (n--) {
-		rdmamsg_write(client.ep, &here, 1, &key, 0, 0, &key);
+		rdmamsg_write(client.ep, &here, 1, &key, 0, 0, &here);
 		rdmamsg_fast_poll(client.ctx);
 	}
 }
@@ -196,6 +226,8 @@ static const struct {
 	{ "single", measured_single },
 	{ "pingpong", measured_pingpong },
 	{ "stream", measured_stream },
+	{ "msg", measured_msg },
+	{ "ref", measured_ref },
 	{ "read", measured_read },
 	{ "write", measured_write },
 };

@@ -4,8 +4,9 @@
 # Usage: instructions.sh PROGRAM [-v]
 #
 # Prints how many instructions the library needs for a message of 64 bytes:
-# send, completion, receive and credit, at both ends together; and for a read
-# and a write of as many, from the call to on_complete. Two runs of
+# send, completion, receive and credit, at both ends together; for one that is
+# allocated, and one that is sent with a reference, both with on_complete; and
+# for a read and a write of as many, from the call to on_complete. Two runs of
 # different length are subtracted, so that what is done once does not count;
 # -v: by function.
 
@@ -33,7 +34,7 @@ by_function()
 		tr -d ,
 }
 
-for way in single pingpong stream read write
+for way in single pingpong stream msg ref read write
 do
 	by_function $way $few >"$directory/few"
 	by_function $way $many >"$directory/many"
@@ -55,7 +56,8 @@ do
 			close("sort -rn")
 			what = way == "read" || way == "write" ? "a " way : \
 			       "a message"
-			goal = what == "a message" ? " (goal: below 150)" : ""
+			goal = way ~ /^(single|pingpong|stream)$/ ? \
+			       " (goal: below 150)" : ""
 			printf "%-9s %6.1f instructions for %s of 64 bytes%s, the device %.1f\n", \
 				way, library / messages, what, goal, \
 				device / messages
