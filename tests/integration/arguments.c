@@ -270,6 +270,8 @@ static void arguments__NULL_endpoint_EINVAL(void **state)
 	rdmamsg_ep_hold(NULL);
 	rdmamsg_ep_release(NULL);
 	rdmamsg_msg_free(NULL);
+	assert_error(rdmamsg_msg_ref(NULL), -EINVAL, "NULL");
+	assert_error(rdmamsg_msg_set_len(NULL, 0), -EINVAL, "NULL");
 }
 
 static void arguments__NULL_request_and_listener_EINVAL(void **state)

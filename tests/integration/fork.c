@@ -13,7 +13,7 @@
 
 static struct pair p;
 
-static struct rdmamsg_msg *lent;
+static struct rdmamsg_msg *lent, *shared;
 
 static void keep_message(struct end *e, struct rdmamsg_msg *msg)
 {
@@ -93,6 +93,11 @@ static int use_all_in_child(void)
 	(void)rdmamsg_msg_len(lent);
 	(void)rdmamsg_msg_tag(lent);
 	(void)rdmamsg_msg_set_len(lent, 1);
+	ECHILD_FROM(rdmamsg_msg_ref(lent));
+	ECHILD_FROM(rdmamsg_msg_ref(shared));
+	ECHILD_FROM(rdmamsg_msg_send(p.c.ep, shared, 0, NULL));
+	(void)rdmamsg_msg_len(shared);
+	rdmamsg_msg_free(shared);
 	rdmamsg_msg_free(lent);
 
 	ECHILD_FROM(rdmamsg_listen(p.c.ctx, test_addr(), "0", NULL, &l));
@@ -145,6 +150,8 @@ static void fork__all_calls_in_the_child_ECHILD(void **state)
 	pair_connect(&p);
 	end_send_all(&p.s, HOW_SEND, 100, 1);
 	WAIT_FOR(lent);
+	assert_int_equal(rdmamsg_msg_alloc(p.c.ep, 100, &shared), 0);
+	assert_int_equal(rdmamsg_msg_ref(shared), 0);
 	if (rdmamsg_listen(p.s.ctx, test_addr(), "0", &opts, &later) ||
 	    rdmamsg_connect(p.c.ctx, test_addr(), listener_service(later, port),
 			    NULL, &ep))
@@ -165,6 +172,8 @@ static void fork__all_calls_in_the_child_ECHILD(void **state)
 	assert_int_equal(rdmamsg_reject(waiting[0], NULL, 0), 0);
 	p.c.then_message = NULL;
 	rdmamsg_msg_free(lent);
+	rdmamsg_msg_free(shared);
+	rdmamsg_msg_free(shared);
 	lent = NULL;
 	for (uint32_t n = 0; n < 20; n++) {
 		end_send_all(&p.c, HOW_SENDV, 1000 * n, n);

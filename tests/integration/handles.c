@@ -146,6 +146,28 @@ static void endpoint__after_its_context_ENDED(void **state)
 	pair_fini(&p);
 }
 
+/* It has a reference, so it outlives the context, too. */
+static void message__after_its_context_ENDED(void **state)
+{
+	struct rdmamsg_msg *msg;
+	struct rdmamsg_ep *ep;
+
+	pair_open(&p);
+	ep = p.c.ep;
+	assert_int_equal(rdmamsg_msg_alloc(ep, 100, &msg), 0);
+	assert_int_equal(rdmamsg_msg_ref(msg), 0);
+	rdmamsg_ep_hold(ep);
+	test_close(p.c.ctx);
+	p.c.ctx = NULL;
+	ENDED(rdmamsg_msg_send(ep, msg, 0, NULL));
+	assert_int_equal(rdmamsg_msg_len(msg), 100);
+	rdmamsg_msg_free(msg);
+	assert_int_equal(rdmamsg_msg_set_len(msg, 50), 0);
+	rdmamsg_msg_free(msg);
+	rdmamsg_ep_release(ep);
+	pair_fini(&p);
+}
+
 static void endpoint__after_its_context_ASKED(void **state)
 {
 	struct rdmamsg_counters stats = { .size = sizeof(stats) };
@@ -230,6 +252,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(exports__with_zeros_RETURN),
 		TEST(endpoint__after_its_context_ENDED),
+		TEST(message__after_its_context_ENDED),
 		TEST(endpoint__after_its_context_ASKED),
 		TEST(endpoint__after_its_context_WITH_OTHERS),
 	};

@@ -5,6 +5,7 @@
 #include <setjmp.h>
 
 #include <rdmamsg/group.h>
+#include <rdmamsg/memory.h>
 
 static struct pair p;
 
@@ -127,6 +128,57 @@ static void leave_on_closed(struct rdmamsg_group *group,
 		longjmp(out, 1);
 }
 
+static struct rdmamsg_msg *shared;
+
+static void share_and_leave(struct end *e, struct rdmamsg_msg *msg)
+{
+	e->then_message = NULL;
+	if (rdmamsg_msg_ref(msg))
+		note("rdmamsg_msg_ref: %s", rdmamsg_error());
+	rdmamsg_msg_free(msg);
+	shared = msg;
+	longjmp(out, 1);
+}
+
+/* The message is in the slot of its receive, and the program has it. */
+static void share_in_a_callback(const struct rdmamsg_options *opts)
+{
+	pair_init(&p, opts);
+	pair_listen(&p);
+	pair_connect(&p);
+	p.s.then_message = share_and_leave;
+	end_send_all(&p.c, HOW_SEND, 100, 1);
+	if (!setjmp(out))
+		for (;;)
+			(void)call_one(p.s.ctx, 0);
+}
+
+static void check_shared(void)
+{
+	assert_memory_equal(rdmamsg_msg_data(shared), pattern(1), 100);
+	rdmamsg_msg_free(shared);
+}
+
+static void message__shared_in_a_callback_left_STAYS(void **state)
+{
+	static const struct rdmamsg_srq_options srq = { .size = sizeof(srq) };
+	struct rdmamsg_options opts = { .size = sizeof(opts) };
+
+	for (int round = 0; round < 6; round++) {
+		opts.srq = round % 2 ? &srq : NULL;
+		share_in_a_callback(&opts);
+		if (round / 2 == 0)
+			check_shared();
+		if (round / 2 < 2)
+			WAIT_FOR(p.s.closed && p.c.closed);
+		if (round / 2 == 1)
+			check_shared();
+		pair_fini(&p);
+		if (round / 2 == 2)
+			check_shared();
+	}
+}
+
 static void on_closed_of_a_group__left_IS_CALLED_ONCE(void **state)
 {
 	static const struct rdmamsg_group_handlers on = {
@@ -162,6 +214,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(callback__left_THE_NEXT_CALL_REPAIRS),
 		TEST(callback__left_CLOSE_CLOSES),
+		TEST(message__shared_in_a_callback_left_STAYS),
 		TEST(on_closed_of_a_group__left_IS_CALLED_ONCE),
 	};
 
