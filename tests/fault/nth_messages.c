@@ -20,12 +20,13 @@
 #include "nth.h"
 
 static const struct kind {
-	enum { SEND, SENDV, MSG } how;
+	enum { SEND, SENDV, MSG, REF } how;
 	uint32_t len;
 } items[ITEMS] = {
 	{ SEND, 0 }, { SEND, 32 }, { SEND, 4000 }, { SENDV, 6000 },
 	{ SENDV, LARGEST }, { SENDV, 30000 }, { SEND, 40000 }, { MSG, 100 },
 	{ MSG, 70000 }, { SEND, 1 }, { SENDV, 50000 }, { SENDV, 50001 },
+	{ REF, 4000 }, { REF, 60000 },
 };
 
 static int send_msg(struct rdmamsg_ep *ep, uint32_t tag, uint32_t len,
@@ -40,6 +41,26 @@ static int send_msg(struct rdmamsg_ep *ep, uint32_t tag, uint32_t len,
 	ret = rdmamsg_msg_send(ep, msg, tag, cookie);
 	if (ret)
 		rdmamsg_msg_free(msg);
+	return ret;
+}
+
+/* The program keeps a reference until the call has returned. */
+static int send_ref(struct rdmamsg_ep *ep, uint32_t tag, uint32_t len,
+		    void *cookie)
+{
+	struct rdmamsg_msg *msg;
+	int ret = rdmamsg_msg_alloc(ep, len, &msg);
+
+	if (ret)
+		return ret;
+	memcpy(rdmamsg_msg_data(msg), pattern + tag, len);
+	ret = rdmamsg_msg_ref(msg);
+	if (!ret) {
+		ret = rdmamsg_msg_send(ep, msg, tag, cookie);
+		if (ret)
+			rdmamsg_msg_free(msg);
+	}
+	rdmamsg_msg_free(msg);
 	return ret;
 }
 
@@ -61,6 +82,9 @@ static int send_item(struct end *e, uint32_t tag)
 		break;
 	case SENDV:
 		ret = rdmamsg_sendv(e->ep, iov, 3, tag, item);
+		break;
+	case REF:
+		ret = send_ref(e->ep, tag, k->len, item);
 		break;
 	default:
 		ret = send_msg(e->ep, tag, k->len, item);
@@ -249,6 +273,28 @@ static void do_keep_longer(void)
 	close_ctx(CLIENT);
 }
 
+/* A message that was received outlives the context. */
+static void do_keep_reference(void)
+{
+	keeping = true;
+	send_items(&ends[CLIENT], 4, 5);
+	outlast_shortage();
+	keeping = false;
+	if (kept && told(rdmamsg_msg_ref(kept)))
+		kept = NULL;	/* it ends with the context */
+	reported++;
+	close_ctx(SERVER);
+	close_ctx(CLIENT);
+	if (!kept)
+		return;
+	if (memcmp(rdmamsg_msg_data(kept), pattern + rdmamsg_msg_tag(kept),
+		   rdmamsg_msg_len(kept)))
+		fail("a kept message is damaged");
+	rdmamsg_msg_free(kept);
+	rdmamsg_msg_free(kept);
+	kept = NULL;
+}
+
 static void do_delayed(void)
 {
 	faulty_delay(300);
@@ -265,6 +311,8 @@ const struct scenario message_scenarios[] = {
 		   "close_device mmap " },
 	{ "keep-longer", CONNECTED, do_keep_longer,
 	  .calls = " dereg_mr dealloc_pd destroy_cq close_device " },
+	{ "keep-reference", CONNECTED, do_keep_reference,
+	  .calls = " calloc dereg_mr dealloc_pd destroy_cq close_device " },
 	{ "close", CONNECTED, do_close },
 	{ "close-behind", CONNECTED, do_close_behind },
 	{ "abort", CONNECTED, do_abort },
