@@ -19,9 +19,11 @@
 #include "device/cq.h"
 #include "device/device.h"
 #include "device/use.h"
+#include "lane/srq.h"
 #include "loop/left.h"
 #include "session/ep.h"
 #include "session/sessions.h"
+#include "session/srq_share.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -121,6 +123,10 @@ static void end_all(struct rdmamsg *ctx)
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_ABORTED,
 				   -ECANCELED, "%s", what);
 	}
+	list_for_each(n, &ctx->devices->devs)
+		list_for_each(m, &list_entry(n, struct dev, node)->srqs)
+			rdmamsg__srq_recount(list_entry(m, struct srq,
+							dev_node));
 	list_for_each(n, &ctx->devices->devs)
 		list_for_each(m, &list_entry(n, struct dev, node)->cqs)
 			ctx->devices->use->cq_failed(

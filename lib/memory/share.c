@@ -115,10 +115,26 @@ static void unlock_unuse(struct shares *all)
 		shares_free(all);
 }
 
+/* The caller has the lock. */
+static void close_one(struct share *s)
+{
+	struct rdmamsg_msg *msg = s->msg;
+
+	if (!s->given) {
+		outlive(msg);
+		return;
+	}
+	/* on_message was left, and the buffer is that of its slot again */
+	msg->lent = MSG_OURS;
+	list_del(&s->node);
+	free(s);
+	msg->dev->ctx->memory->shares->users--;
+}
+
 void rdmamsg__shares_close(struct rdmamsg *ctx)
 {
 	struct shares *all = ctx->memory->shares;
-	struct list *n;
+	struct list *n, *t;
 
 	pthread_mutex_lock(&all->lock);
 	while (all->returned) {
@@ -127,8 +143,8 @@ void rdmamsg__shares_close(struct rdmamsg *ctx)
 		pthread_mutex_lock(&all->lock);
 	}
 	all->ctx = NULL;
-	list_for_each(n, &all->live)
-		outlive(list_entry(n, struct share, node)->msg);
+	list_for_each_safe(n, t, &all->live)
+		close_one(list_entry(n, struct share, node));
 	pthread_mutex_unlock(&all->lock);
 }
 

@@ -170,7 +170,7 @@ static void message__shared_in_a_callback_left_STAYS(void **state)
 		if (round / 2 == 0)
 			check_shared();
 		if (round / 2 < 2)
-			WAIT_FOR(p.s.closed && p.c.closed);
+			WAIT_PASSING(p.s.closed && p.c.closed);
 		if (round / 2 == 1)
 			check_shared();
 		pair_fini(&p);
