@@ -78,7 +78,7 @@ needs_no_build()
 slow_programs='idle|death|killed|dead|cycles|thousands|wait|credits|dc_lease'
 
 # Programs whose results depend on the link layer.
-link_programs='device errors connect setup accept close messages memory move
+link_programs='device errors connect setup accept close messages refs memory move
 	events failover oob oob_records qp rma atomics layout window features regcache
 	srq pool pd guard group strangers auth chain_native chain_carried team_native
 	dc_native'
@@ -88,7 +88,7 @@ order_programs='messages memory rma srq window connect close dead guard layout p
 	loop move'
 
 # Programs for the threads of the soft HCA and of the library.
-thread_programs='loop submit wait move messages memory cookies'
+thread_programs='loop submit wait move messages refs memory cookies'
 
 # Unit tests of what threads share: those of the soft HCA, and these.
 thread_units='base/submit cm/late cm/resolve device/slow group/answer'
