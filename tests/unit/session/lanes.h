@@ -86,6 +86,10 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	if (f->bad)
 		print_error("message %u: tag %u, %zu bytes\n", number,
 			    rdmamsg_msg_tag(msg), len);
+	if (number % 7 == 0) {
+		assert_int_equal(rdmamsg_msg_ref(msg), 0);
+		rdmamsg_msg_free(msg);
+	}
 	rdmamsg_msg_free(msg);
 }
 
@@ -107,6 +111,24 @@ static const struct rdmamsg_handlers handlers = {
 	.on_message = on_message, .on_complete = completed,
 	.on_closed = on_closed, .on_path = on_path,
 };
+
+/* Keeps a reference until the call has returned. */
+static int send_ref(struct rdmamsg_ep *ep, uint32_t number, uint32_t len)
+{
+	struct rdmamsg_msg *msg;
+	int ret = rdmamsg_msg_alloc(ep, len, &msg);
+
+	if (ret)
+		return ret;
+	fill(rdmamsg_msg_data(msg), number, len);
+	assert_int_equal(rdmamsg_msg_ref(msg), 0);
+	ret = rdmamsg_msg_send(ep, msg, number, NULL);
+	if (ret)
+		rdmamsg_msg_free(msg);
+	rdmamsg_msg_free(msg);
+	return ret;
+}
+
 static int send_one(struct rdmamsg_ep *ep, struct flow *f)
 {
 	static uint8_t room[SIZE_MAX_MSG];
@@ -114,6 +136,8 @@ static int send_one(struct rdmamsg_ep *ep, struct flow *f)
 	struct iovec iov;
 	int ret;
 
+	if (number % 5 == 4)
+		return send_ref(ep, number, len);
 	if (len <= 65536 && number % 3) {
 		fill(room, number, len);
 		return rdmamsg_send(ep, room, len, number, NULL);
