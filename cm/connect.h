@@ -95,9 +95,10 @@ int rdmamsg__request_accept(struct rdmamsg_request *req,
 			    struct rdmamsg_ep *session,
 			    struct rdmamsg_ep **ret);
 void rdmamsg__request_free(struct rdmamsg_request *req);
-/* Writes a line of the log, for a request that any connector rejects. */
-void rdmamsg__log_reject(const struct sockaddr_storage *from,
-			 enum proto_reject code, uint32_t limit);
+/* Counts a request that any connector rejects, and writes a line of the log. */
+void rdmamsg__note_reject(struct rdmamsg *ctx,
+			  const struct sockaddr_storage *from,
+			  enum proto_reject code, uint32_t limit);
 /*
  * Admits a request to *v. Returns 0, -ENOMEM, or the enum proto_limit that is
  * reached.

@@ -9,6 +9,7 @@
 #include "cm/connect.h"
 #include "session/ep.h"
 #include "session/recv.h"
+#include "session/sessions.h"
 #include "wire/proto.h"
 
 #include <errno.h>
@@ -122,6 +123,7 @@ static void back_off(struct rdmamsg_ep *ep, const char *why)
 	ms = (uint32_t)min(ms, ep->deadline > now ? ep->deadline - now : 1);
 	log_info("ep %p: %s; again in %u ms", (void *)ep, why, ms);
 	probe(connect_again, ep, why, (uint64_t)ms);
+	ep->ctx->sessions->st.connects_repeated += !ep->connect.carrier;
 	rdmamsg__ep_enter(ep, EP_BACKOFF);
 	rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->timer, ms);
 }

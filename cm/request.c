@@ -45,8 +45,19 @@ void rdmamsg__request_free(struct rdmamsg_request *req)
 	free(req);
 }
 
-void rdmamsg__log_reject(const struct sockaddr_storage *from,
-			 enum proto_reject code, uint32_t limit)
+static void count_reject(struct rdmamsg_counters *s, enum proto_reject code)
+{
+	if (code == PROTO_REJECT_APP)
+		s->requests_rejected++;
+	else if (code == PROTO_REJECT_LIMIT)
+		s->requests_limited++;
+	else
+		s->requests_unusable++;
+}
+
+void rdmamsg__note_reject(struct rdmamsg *ctx,
+			  const struct sockaddr_storage *from,
+			  enum proto_reject code, uint32_t limit)
 {
 	static const char *const why[] = {
 		[PROTO_REJECT_APP] = "by the program",
@@ -64,6 +75,7 @@ void rdmamsg__log_reject(const struct sockaddr_storage *from,
 	};
 	char peer[96];
 
+	count_reject(&ctx->sessions->st, code);
 	if (rdmamsg__log_level < RDMAMSG_LOG_INFO)
 		return;
 	(void)rdmamsg__addr_text(from, peer, sizeof(peer));

@@ -80,8 +80,8 @@ slow_programs='idle|death|killed|dead|cycles|thousands|wait|credits|dc_lease'
 # Programs whose results depend on the link layer.
 link_programs='device errors connect setup accept close messages refs memory move
 	events failover oob oob_records qp rma atomics layout window features regcache
-	srq pool pd guard group strangers auth chain_native chain_carried team_native
-	dc_native'
+	srq pool pd guard group strangers auth ends chain_native chain_carried
+	team_native dc_native'
 
 # Programs that rest on what completions tell.
 order_programs='messages memory rma srq window connect close dead guard layout pd
@@ -105,7 +105,7 @@ guest_programs_rest='killed srq group memory oob atomics window features pd dc
 # What iWARP does otherwise: connections, completions, order and ends. The machine
 # takes half a minute for the first list, and four minutes for the second.
 siw_programs='setup messages rma'
-siw_programs_rest='device errors fork connect accept cookies close events move
+siw_programs_rest='device errors ends fork connect accept cookies close events move
 	memory loop wait window layout regcache pool pd srq guard dead failover
 	crc credits idle submit stats auth strangers cycles announce thousands
 	death killed fast arguments handles log srq_options chain_native

@@ -94,7 +94,7 @@ void rdmamsg__oob_reject(struct oob_conn *c, enum proto_reject code,
 {
 	struct proto_oob r;
 
-	rdmamsg__log_reject(&c->peer, code, limit);
+	rdmamsg__note_reject(c->ctx, &c->peer, code, limit);
 	rdmamsg__oob_reject_fill(&r, &c->record, code, limit, data, len);
 	c->out_len = rdmamsg__oob_encode(&r, c->out);
 	c->out_done = 0;

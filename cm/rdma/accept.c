@@ -24,9 +24,9 @@
 #include <rdma/rdma_cma.h>
 #include <rdmamsg/rdmamsg.h>
 
-static void reject_id(const struct verbs_api *v, struct rdma_cm_id *id,
-		      enum proto_reject code, uint32_t limit, const void *data,
-		      size_t len)
+static void reject_id(struct rdmamsg *ctx, const struct verbs_api *v,
+		      struct rdma_cm_id *id, enum proto_reject code,
+		      uint32_t limit, const void *data, size_t len)
 {
 	uint8_t hello[PROTO_HELLO_MAX];
 	struct proto_hello h = {
@@ -37,15 +37,15 @@ static void reject_id(const struct verbs_api *v, struct rdma_cm_id *id,
 	size_t n = rdmamsg__hello_encode(&h, hello);
 	int ret = rdmamsg__v_reject(v, id, hello, (uint8_t)n);
 
-	rdmamsg__log_reject(&id->route.addr.dst_storage, code, limit);
+	rdmamsg__note_reject(ctx, &id->route.addr.dst_storage, code, limit);
 	if (ret)
 		log_info("a request could not be rejected: %s", strerror(-ret));
 }
 
-static void drop(const struct cm_event *ev, enum proto_reject code,
-		 uint32_t limit)
+static void drop(struct rdmamsg *ctx, const struct cm_event *ev,
+		 enum proto_reject code, uint32_t limit)
 {
-	reject_id(ev->v, ev->id, code, limit, NULL, 0);
+	reject_id(ctx, ev->v, ev->id, code, limit, NULL, 0);
 	rdmamsg__cm_id_free(ev->v, ev->id);
 }
 
@@ -110,27 +110,27 @@ void rdmamsg__request_cm(struct rdmamsg_listener *l, const struct cm_event *ev)
 	int ret;
 
 	if (rdmamsg__hello_decode(&h, ev->data, ev->conn.private_data_len)) {
-		drop(ev, PROTO_REJECT_PROTOCOL, PROTO_LIMIT_NONE);
+		drop(l->ctx, ev, PROTO_REJECT_PROTOCOL, PROTO_LIMIT_NONE);
 		return;
 	}
 	if (rdmamsg__hello_version(&h) < 0) {
 		log_debug("a request has protocol version %u to %u", h.lowest,
 			  h.highest);
-		drop(ev, PROTO_REJECT_VERSION, PROTO_LIMIT_NONE);
+		drop(l->ctx, ev, PROTO_REJECT_VERSION, PROTO_LIMIT_NONE);
 		return;
 	}
 	(void)ev->v->id_device(ev->id, &on);
 	if (l->device && strcmp(l->device, on.name)) {
-		drop(ev, PROTO_REJECT_APP, PROTO_LIMIT_NONE);
+		drop(l->ctx, ev, PROTO_REJECT_APP, PROTO_LIMIT_NONE);
 		return;
 	}
 	ret = rdmamsg__try(request_of(l, ev, &h, &req));
 	if (ret > 0) {
-		drop(ev, PROTO_REJECT_LIMIT, (uint32_t)ret);
+		drop(l->ctx, ev, PROTO_REJECT_LIMIT, (uint32_t)ret);
 		return;
 	}
 	if (ret) {
-		drop(ev, PROTO_REJECT_RESOURCES, PROTO_LIMIT_NONE);
+		drop(l->ctx, ev, PROTO_REJECT_RESOURCES, PROTO_LIMIT_NONE);
 		rdmamsg__accept_failed(l, ret);
 		return;
 	}
@@ -157,7 +157,7 @@ int rdmamsg__cm_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	int ret;
 
 	if (ep->opts.path) {
-		reject_id(req->v, req->id, PROTO_REJECT_RESOURCES,
+		reject_id(ep->ctx, req->v, req->id, PROTO_REJECT_RESOURCES,
 			  PROTO_LIMIT_NONE, NULL, 0);
 		return rdmamsg__cm_without_path(ep);
 	}
@@ -204,7 +204,7 @@ int rdmamsg__cm_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	return 0;
 
 reject:
-	reject_id(ep->lane.v, ep->connect.id,
+	reject_id(ep->ctx, ep->lane.v, ep->connect.id,
 		  ep->connect.refused ? ep->connect.refused :
 		  ep->connect.limit ? PROTO_REJECT_LIMIT :
 				      PROTO_REJECT_RESOURCES,
@@ -215,7 +215,7 @@ reject:
 void rdmamsg__cm_reject(struct rdmamsg_request *req, enum proto_reject code,
 			const void *data, size_t len)
 {
-	reject_id(req->v, req->id, code, req->limit, data, len);
+	reject_id(req->ctx, req->v, req->id, code, req->limit, data, len);
 }
 
 void rdmamsg__cm_drop(struct rdmamsg_request *req)

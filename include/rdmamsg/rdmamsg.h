@@ -637,6 +637,19 @@ struct rdmamsg_counters {
 	uint64_t lanes_lost;		/* failover: connections lost or left */
 	uint64_t lanes_resumed;		/* others that took over */
 	uint64_t msgs_repeated;		/* messages sent again over them */
+
+	/*
+	 * Context: endpoints that have ended, each once in ended[enum
+	 * rdmamsg_cause] and once in ended_by[enum rdmamsg_who].
+	 */
+	uint64_t ended[32];
+	uint64_t ended_by[8];
+	uint64_t connects_failed;	/* of these, never connected: dialled, */
+	uint64_t accepts_failed;	/* and accepted */
+	uint64_t connects_repeated;	/* tries after the first one */
+	uint64_t requests_rejected;	/* by the program */
+	uint64_t requests_limited;	/* by a limit of a listener */
+	uint64_t requests_unusable;	/* by the library, for another cause */
 };
 
 int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_counters *stats);

@@ -31,6 +31,7 @@
 
 #include <rdmamsg/dc.h>
 #include <rdmamsg/diag.h>
+#include <rdmamsg/endpoint.h>
 #include <rdmamsg/group.h>
 #include <rdmamsg/listener.h>
 #include <rdmamsg/memory.h>
@@ -138,12 +139,57 @@ static const struct metric context_metrics[] = {
 	  "Other connections that took over a session."),
 	C("messages_repeated_total", msgs_repeated,
 	  "Messages sent again over another connection."),
+	C("connects_failed_total", connects_failed,
+	  "Ends of connecting endpoints that were never connected."),
+	C("accepts_failed_total", accepts_failed,
+	  "Ends of accepted endpoints that were never connected."),
+	C("connects_repeated_total", connects_repeated,
+	  "Tries of connecting after the first one."),
+	C("requests_rejected_total", requests_rejected,
+	  "Requests that the program rejected."),
+	C("requests_limited_total", requests_limited,
+	  "Requests rejected by a limit of a listener."),
+	C("requests_unusable_total", requests_unusable,
+	  "Requests that the library rejected for another cause."),
 };
 
 static void context_samples(struct tables *t)
 {
 	rdmamsg__prometheus_sample(&t->out);
 	rdmamsg__prometheus_value(&t->out, &t->counters);
+}
+
+/* An element of an array of counters. The metric has the offset of the first. */
+static void element(struct tables *t, const char *label, const char *name,
+		    uint32_t i)
+{
+	rdmamsg__prometheus_sample(&t->out);
+	rdmamsg__prometheus_label(&t->out, label, name);
+	rdmamsg__prometheus_value(&t->out, (const char *)&t->counters +
+				  i * sizeof(uint64_t));
+}
+
+static const struct metric cause_metrics[] = {
+	C("ends_total", ended[0], "Endpoints that have ended, by cause."),
+};
+
+/* Each cause has a sample from the beginning, so that a rate shows the first. */
+static void cause_samples(struct tables *t)
+{
+	for (uint32_t i = RDMAMSG_CAUSE_CLOSED; i <= RDMAMSG_CAUSE_CRC; i++)
+		element(t, "cause", rdmamsg_cause_name((enum rdmamsg_cause)i),
+			i);
+}
+
+static const struct metric who_metrics[] = {
+	C("ends_by_total", ended_by[0], "Endpoints that have ended, by who "
+	  "ended them."),
+};
+
+static void who_samples(struct tables *t)
+{
+	for (uint32_t i = RDMAMSG_WHO_LOCAL; i <= RDMAMSG_WHO_DEVICE; i++)
+		element(t, "who", rdmamsg_who_name((enum rdmamsg_who)i), i);
 }
 
 struct build {
@@ -606,6 +652,8 @@ static void sender_samples(struct tables *t)
 static const struct kind kinds[] = {
 	KIND("rdmamsg_build_", build),
 	KIND("rdmamsg_", context),
+	KIND("rdmamsg_", cause),
+	KIND("rdmamsg_", who),
 	KIND("rdmamsg_memory_", memory),
 	KIND("rdmamsg_device_", device),
 	KIND("rdmamsg_", size),

@@ -194,6 +194,19 @@ struct connecting {
 	struct sockaddr_storage local_addr, peer_addr;
 };
 
+/* The first fields of struct rdmamsg_counters: those that an endpoint counts. */
+struct ep_counters {
+	uint64_t msgs_sent, msgs_received, bytes_sent, bytes_received;
+	uint64_t bytes_copied;
+	uint64_t sent_inline, sent_eager, sent_rendezvous, received_rendezvous;
+	uint64_t sends_refused, credit_stalls, credit_msgs;
+	uint64_t keepalives, pings, rnr_errors, stalls, completions;
+	uint64_t of_context[4];
+	uint64_t rma_writes, rma_reads, rma_atomics, rma_bytes;
+	uint64_t sent_pieces, received_pieces;
+	uint64_t lanes_lost, lanes_resumed, msgs_repeated;
+};
+
 struct rdmamsg_ep {
 	struct lane lane;		/* first: the inlines use lane.hot */
 
@@ -215,7 +228,7 @@ struct rdmamsg_ep {
 	struct rendezvous rndv;
 	struct reading reads;
 	struct onesided onesided;
-	struct rdmamsg_counters st;
+	struct ep_counters st;
 	struct starving starving;
 
 	/* cold */
@@ -347,9 +360,11 @@ int rdmamsg__ep_options_set(struct rdmamsg_ep_options *o,
 /* Checks the ranges of the fields that are numbers. */
 int rdmamsg__ep_options_check(const struct rdmamsg_ep_options *opts);
 
-/* info.c */
+/* stats.c */
 void rdmamsg__ep_stats_add(struct rdmamsg_counters *s,
 			   const struct rdmamsg_ep *ep);
+/* Counts an endpoint that has ended, at its context. Once. */
+void rdmamsg__ep_stats_ended(const struct rdmamsg_ep *ep);
 
 /* ep_lane.c: resources of an endpoint, and the walk to RTS */
 /* Creates them on the device of the CM id or of the record. */

@@ -163,6 +163,7 @@ static void tell_closed(struct rdmamsg_ep *ep)
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL,
 				   RDMAMSG_CAUSE_ABORTED, -ECANCELED,
 				   "aborted");
+	rdmamsg__ep_stats_ended(ep);
 	ep_info(ep, "closed (%s, %s): %s",
 		rdmamsg_name(RDMAMSG_NAME_WHO, r->who),
 		rdmamsg_name(RDMAMSG_NAME_CAUSE, r->cause), r->text);

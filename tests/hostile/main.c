@@ -7,6 +7,32 @@
 
 const char *address = "10.9.0.1";
 
+static uint64_t ends(const struct rdmamsg_counters *s)
+{
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < sizeof(s->ended) / sizeof(s->ended[0]); i++)
+		all += s->ended[i];
+	return all;
+}
+
+/* Each connection that a hostile peer has ended counts once. */
+static void ends_are_counted(const struct rdmamsg_counters *start,
+			     uint32_t ended)
+{
+	const struct rdmamsg_counters *s = &victims->stats;
+	char name[32];
+
+	snprintf(name, sizeof(name), "%s-ends", victim);
+	verdict(name, ends(s) - ends(start) == victims->ended - ended &&
+		(only_case || s->ended[RDMAMSG_CAUSE_PROTOCOL] >
+			      start->ended[RDMAMSG_CAUSE_PROTOCOL]),
+		"%u ended; counted %llu, then %llu, %llu for the protocol",
+		victims->ended - ended, (unsigned long long)ends(start),
+		(unsigned long long)ends(s),
+		(unsigned long long)s->ended[RDMAMSG_CAUSE_PROTOCOL]);
+}
+
 /* A hostile peer must not leave anything behind. */
 static void nothing_left(const struct rdmamsg_counters *start, int fds)
 {
@@ -35,6 +61,7 @@ int main(int argc, char **argv)
 {
 	struct rdmamsg_counters start;
 	struct ibv_context **devices;
+	uint32_t ended;
 	int n = 0, fds;
 
 	if (argc > 1)
@@ -62,8 +89,10 @@ int main(int argc, char **argv)
 	victims_wish(victim_wish(), WISH_STATS);
 	start = victims->stats;
 	fds = victims->fds;
+	ended = victims->ended;
 	misbehave_all();
 	nothing_left(&start, fds);
+	ends_are_counted(&start, ended);
 	verdict("innocent", victims_innocent_goes_on(), "%s", victims->harm);
 	return !victims_stop() || failures ? 1 : 0;
 }

@@ -14,8 +14,9 @@
 set -eu
 
 # device comes first: it removes the device, which nothing else must have open
-programs="device errors arguments handles log stats fork connect setup accept close
-	messages refs crc memory cookies credits loop submit wait move idle events dead
+programs="device errors arguments handles log stats ends fork connect setup
+	accept close messages refs crc memory cookies credits loop submit wait
+	move idle events dead
 	death killed cycles failover announce fast oob oob_records oob_strangers qp
 	raw rma atomics
 	layout window features process left links

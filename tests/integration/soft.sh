@@ -14,7 +14,7 @@ export RDMAMSG_VM_DEVICE=soft0 RDMAMSG_VM_HOST=localhost
 
 # Programs that mostly wait run beside the others, each row in its own fabric.
 row1='idle'
-row2='death killed dead credits'
+row2='death ends killed dead credits'
 row3='dc_onesided_native wait announce strangers connect team_leave'
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT

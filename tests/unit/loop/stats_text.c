@@ -29,9 +29,32 @@ static const char *const counters[] = {
 	"lanes_resumed_total", "messages_repeated_total",
 };
 
-_Static_assert(sizeof(counters) / sizeof(counters[0]) ==
-	       sizeof(struct rdmamsg_counters) / sizeof(uint64_t) - 1,
+/* the same, behind the arrays */
+static const char *const more_counters[] = {
+	"connects_failed_total", "accepts_failed_total",
+	"connects_repeated_total", "requests_rejected_total",
+	"requests_limited_total", "requests_unusable_total",
+};
+
+static const char *const causes[] = {
+	"closed", "aborted", "timeout", "address", "refused", "rejected",
+	"unreachable", "protocol", "version", "transport", "access", "silent",
+	"removed", "resources", "auth", "crc",
+};
+static const char *const whos[] = { "local", "peer", "network", "device" };
+
+#define NUMBER(array)	(sizeof(array) / sizeof((array)[0]))
+
+/* A new cause needs a name here, and cause_samples() its number. */
+_Static_assert(NUMBER(causes) == RDMAMSG_CAUSE_CRC &&
+	       NUMBER(whos) == RDMAMSG_WHO_DEVICE, "each has a name");
+_Static_assert(NUMBER(counters) ==
+	       offsetof(struct rdmamsg_counters, ended) / sizeof(uint64_t) - 1,
 	       "each counter is in the text");
+_Static_assert(NUMBER(more_counters) ==
+	       (sizeof(struct rdmamsg_counters) -
+		offsetof(struct rdmamsg_counters, connects_failed)) /
+	       sizeof(uint64_t), "and those behind the arrays");
 
 static uint8_t large[100000];
 static struct rdmamsg_msg *kept;
@@ -59,6 +82,31 @@ static void read_text(const struct rdmamsg *ctx)
 	parse(text);
 }
 
+static void check_each(const struct rdmamsg *ctx, const uint64_t *values,
+		       const char *const *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (sample("rdmamsg_%s{context=\"%u\"}", names[i],
+			   ctx->number) != values[i])
+			fail_msg("%s is not %llu", names[i],
+				 (unsigned long long)values[i]);
+}
+
+/* Compares values[1...] with the samples that have these names as a label. */
+static void check_labels(const struct rdmamsg *ctx, const char *metric,
+			 const char *label, const uint64_t *values,
+			 const char *const *names, size_t n)
+{
+	char begin[64];
+
+	(void)snprintf(begin, sizeof(begin), "rdmamsg_%s{", metric);
+	assert_int_equal(samples_of(begin), n);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(sample("rdmamsg_%s{context=\"%u\",%s=\"%s\"}",
+					metric, ctx->number, label, names[i]),
+				 values[1 + i]);
+}
+
 /* Compares each field of rdmamsg_stats() with its sample. */
 static void check_counters(const struct rdmamsg *ctx)
 {
@@ -66,14 +114,13 @@ static void check_counters(const struct rdmamsg *ctx)
 
 	read_text(ctx);
 	assert_int_equal(rdmamsg_stats(ctx, &s), 0);
-	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
-		uint64_t value = ((uint64_t *)&s)[1 + i];
-
-		if (sample("rdmamsg_%s{context=\"%u\"}", counters[i],
-			   ctx->number) != value)
-			fail_msg("%s is not %llu", counters[i],
-				 (unsigned long long)value);
-	}
+	check_each(ctx, &s.msgs_sent, counters, NUMBER(counters));
+	check_each(ctx, &s.connects_failed, more_counters,
+		   NUMBER(more_counters));
+	check_labels(ctx, "ends_total", "cause", s.ended, causes,
+		     NUMBER(causes));
+	check_labels(ctx, "ends_by_total", "who", s.ended_by, whos,
+		     NUMBER(whos));
 }
 
 static void exchange(void)
@@ -127,6 +174,27 @@ static void counters__of_an_exchange_ARE_THOSE_OF_stats(void **state)
 				"version=\"%s\"}", rdmamsg_version()), 1);
 	assert_int_equal(sample("rdmamsg_listener_accepted_total{context=\"1\","
 				"listener=\"1\",port=\"%s\"}", service), 1);
+	close_both();
+}
+
+static void ends__of_an_abort_ARE_LABELLED(void **state)
+{
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &handlers,
+	};
+
+	connect_ends(&opts);
+	check_counters(client.ctx);
+	rdmamsg_ep_abort(client.ep);
+	WAIT_FOR(client.closed && server.closed);
+	check_counters(client.ctx);
+	assert_int_equal(sample("rdmamsg_ends_total{context=\"0\","
+				"cause=\"aborted\"}"), 1);
+	assert_int_equal(sample("rdmamsg_ends_by_total{context=\"0\","
+				"who=\"local\"}"), 1);
+	check_counters(server.ctx);
+	assert_int_equal(sample("rdmamsg_ends_by_total{context=\"1\","
+				"who=\"peer\"}"), 1);
 	close_both();
 }
 
@@ -296,6 +364,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(counters__of_an_exchange_ARE_THOSE_OF_stats),
+		cmocka_unit_test(ends__of_an_abort_ARE_LABELLED),
 		cmocka_unit_test(
 			memory__without_a_limit_HAS_NO_SAMPLE_OF_ONE),
 		cmocka_unit_test(devices__of_guarded_endpoints_ARE_ADDED_UP),
