@@ -121,7 +121,7 @@ static void back_off(struct rdmamsg_ep *ep, const char *why)
 	(void)!getrandom(&random, sizeof(random), GRND_NONBLOCK);
 	ms = ms / 2 + random % (ms + 1);
 	ms = (uint32_t)min(ms, ep->deadline > now ? ep->deadline - now : 1);
-	log_info("ep %p: %s; again in %u ms", (void *)ep, why, ms);
+	ep_info(ep, "%s; again in %u ms", why, ms);
 	probe(connect_again, ep, why, (uint64_t)ms);
 	ep->ctx->sessions->st.connects_repeated += !ep->connect.carrier;
 	rdmamsg__ep_enter(ep, EP_BACKOFF);

@@ -146,8 +146,8 @@ static void take(struct rdmamsg *ctx, struct rdmamsg_request *req, void *arg)
 	}
 	err = rdmamsg__try(accept_lane(req, r));
 	if (err)
-		log_warn("ep %p: accepting another connection: %s",
-			 (void *)r->ep, rdmamsg__text());
+		ep_warn(r->ep, "accepting another connection: %s",
+			rdmamsg__text());
 	rdmamsg__request_free(req);
 }
 

@@ -150,8 +150,7 @@ static int try_addrs(struct rdmamsg_ep *ep)
 			continue;
 		if (!ep->connect.addr->ai_next)
 			return rdmamsg__fail_again(ret);
-		log_info("ep %p: %s; trying the next address", (void *)ep,
-			 rdmamsg__text());
+		ep_info(ep, "%s; trying the next address", rdmamsg__text());
 		ep->connect.addr = ep->connect.addr->ai_next;
 	}
 }
@@ -191,8 +190,8 @@ void rdmamsg__cm_next(struct rdmamsg_ep *ep)
 		rdmamsg__dial_end(ep);
 		return;
 	}
-	log_info("ep %p: %s; trying the %s", (void *)ep, ep->close.reason.text,
-		 ep->connect.or_soft ? "soft HCA" : "next address");
+	ep_info(ep, "%s; trying the %s", ep->close.reason.text,
+		ep->connect.or_soft ? "soft HCA" : "next address");
 	if (!ep->connect.or_soft)
 		ep->connect.addr = ep->connect.addr->ai_next;
 	rdmamsg__ep_reason_forget(ep);

@@ -305,16 +305,18 @@ static void dump_group(const struct dump *d, const struct rdmamsg_group *g)
 static void dump_ep(const struct dump *d, const struct rdmamsg_ep *ep)
 {
 	struct rdmamsg_counters s = { .size = sizeof(s) };
-	char local[96], peer[96];
+	char local[96], peer[96], session[SESSION_TEXT];
 
 	rdmamsg__ep_stats_add(&s, ep);
-	say(d, "endpoint %p %s (%s): %s -> %s on %s, qp 0x%x", (const void *)ep,
+	say(d, "endpoint %p %s (%s): %s -> %s on %s, qp 0x%x%s",
+	    (const void *)ep,
 	    rdmamsg_name(RDMAMSG_NAME_STATE, rdmamsg_ep_state(ep)),
 	    rdmamsg__ep_state_name(ep->state),
 	    rdmamsg__addr_text(&ep->connect.local_addr, local, sizeof(local)),
 	    rdmamsg__addr_text(&ep->connect.peer_addr, peer, sizeof(peer)),
 	    rdmamsg_ep_device_name(ep),
-	    ep->lane.hot.qp ? ep->lane.hot.qp->qp_num : 0);
+	    ep->lane.hot.qp ? ep->lane.hot.qp->qp_num : 0,
+	    rdmamsg__ep_session(ep, session));
 	say(d, "  send queue %u of %u, queued %u, credits %d, rendezvous out "
 	    "%u, control due 0x%x", rdmamsg__sq_used(&ep->lane), ep->lane.sq.total,
 	    ep->send.queued, (int)(ep->credit.limit - rdmamsg__tx_number(ep)),

@@ -301,6 +301,13 @@ static inline bool rdmamsg__holds_back(const struct rdmamsg_ep *ep)
 /* ep.c: life */
 /* ep_name.c. Valid until the thread calls it again. */
 const char *rdmamsg__ep_name(const struct rdmamsg_ep *ep);
+#define SESSION_TEXT	24
+/*
+ * Writes ", session 1f0c22d7": the first four bytes of the number that both
+ * sides know, or "" as long as this side does not know it. Returns buf.
+ */
+const char *rdmamsg__ep_session(const struct rdmamsg_ep *ep,
+				char buf[static SESSION_TEXT]);
 
 /* Lines of the log that begin with the endpoint's name. */
 #define ep_warn(ep, fmt, ...) \

@@ -1,17 +1,44 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The name of an endpoint in the log: its context, its two addresses. */
+/*
+ * The name of an endpoint in the log: its context, its two addresses, and its
+ * session.
+ */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "session/ep.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/socket.h>
 
+/*
+ * Returns true if the number of the session is that of both sides: the side that
+ * connects has chosen it, and the other side learns it with SETUP.
+ */
+static bool has_session(const struct rdmamsg_ep *ep)
+{
+	return !ep->connect.passive || ep->connect.setup_seen ||
+	       ep->connect.carrier;
+}
+
+const char *rdmamsg__ep_session(const struct rdmamsg_ep *ep,
+				char buf[static SESSION_TEXT])
+{
+	const uint8_t *s = ep->connect.session;
+
+	buf[0] = 0;
+	if (has_session(ep))
+		snprintf(buf, SESSION_TEXT, ", session %02x%02x%02x%02x", s[0],
+			 s[1], s[2], s[3]);
+	return buf;
+}
+
 const char *rdmamsg__ep_name(const struct rdmamsg_ep *ep)
 {
-	static _Thread_local char name[224];
-	char local[96] = "", peer[96] = "";
+	static _Thread_local char name[256];
+	char local[96] = "", peer[96] = "", session[SESSION_TEXT];
 	int saved = errno;
 
 	/* before it is resolved an endpoint has no addresses */
@@ -21,8 +48,8 @@ const char *rdmamsg__ep_name(const struct rdmamsg_ep *ep)
 	if (ep->connect.peer_addr.ss_family)
 		(void)rdmamsg__addr_text(&ep->connect.peer_addr, peer,
 					 sizeof(peer));
-	snprintf(name, sizeof(name), "context %u: %s -> %s", ep->ctx->number,
-		 local, peer);
+	snprintf(name, sizeof(name), "context %u: %s -> %s%s", ep->ctx->number,
+		 local, peer, rdmamsg__ep_session(ep, session));
 	errno = saved;
 	return name;
 }

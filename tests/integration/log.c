@@ -141,6 +141,26 @@ static void env__log_level_WINS_OVER_THE_PROGRAMS(void **state)
 
 static unsigned int lines_of[5];
 static unsigned int begun, ended;	/* lines that tell of a connection */
+static char sessions[8][16];		/* that they name */
+static unsigned int session_count;
+
+/* Lines of debug may come before the server knows the session. */
+static void note_session(enum rdmamsg_log_level level, const char *line)
+{
+	const char *at = strstr(line, ", session ");
+	unsigned int i = 0;
+	char text[16];
+
+	if (!at && level == RDMAMSG_LOG_DEBUG)
+		return;
+	if (!at || sscanf(at, ", session %15[0-9a-f]:", text) != 1 ||
+	    strlen(text) != 8)
+		note("no session: '%s'", line);
+	while (i < session_count && strcmp(sessions[i], text))
+		i++;
+	if (at && i == session_count && i < ARRAY_SIZE(sessions))
+		strcpy(sessions[session_count++], text);
+}
 
 static void count_line(void *arg, enum rdmamsg_log_level level,
 		       const char *line)
@@ -152,8 +172,19 @@ static void count_line(void *arg, enum rdmamsg_log_level level,
 		lines_of[level]++;
 	if (strncmp(line, "context ", 8) || !strstr(line, " -> "))
 		return;
+	note_session(level, line);
 	begun += !!strstr(line, ": connected on ");
 	ended += !!strstr(line, ": closed (");
+}
+
+/* The session in the lines of this endpoint. */
+static const char *session_of(const struct end *e, char buf[static 16])
+{
+	const struct rdmamsg_ep_attr info = end_info(e);
+
+	snprintf(buf, 16, "%02x%02x%02x%02x", info.session[0], info.session[1],
+		 info.session[2], info.session[3]);
+	return buf;
 }
 
 /* Causes one error, and some lines of info and debug. */
@@ -171,6 +202,33 @@ static void make_lines(enum rdmamsg_log_level level)
 	p.s.kept_count = 0;
 	assert_error(rdmamsg_sendv(p.c.ep, NULL, 1, 0, NULL), -EINVAL, "");
 	pair_close(&p);
+	pair_fini(&p);
+}
+
+/* The client's and the server's lines, of each of two connections. */
+static void lines__of_both_sides_NAME_ONE_SESSION(void **state)
+{
+	char text[16];
+
+	if (getenv("RDMAMSG_LOG")) {
+		skip_because("RDMAMSG_LOG is set");
+		return;
+	}
+	session_count = begun = ended = 0;
+	rdmamsg_set_log(count_line, lines_of, RDMAMSG_LOG_DEBUG);
+	pair_init(&p, NULL);
+	pair_listen(&p);
+	for (unsigned int n = 1; n <= 2; n++) {
+		p.c.connected = p.s.connected = p.c.closed = p.s.closed = 0;
+		pair_connect(&p);
+		assert_int_equal(begun, 2 * n);
+		assert_int_equal(session_count, n);
+		assert_string_equal(session_of(&p.c, text), sessions[n - 1]);
+		assert_string_equal(session_of(&p.s, text), sessions[n - 1]);
+		pair_close(&p);
+		assert_int_equal(ended, 2 * n);
+		assert_int_equal(session_count, n);
+	}
 	pair_fini(&p);
 }
 
@@ -216,6 +274,7 @@ int main(int argc, char **argv)
 		TEST(env__log_levels_AS_ASKED),
 		TEST(env__log_level_WINS_OVER_THE_PROGRAMS),
 		TEST(set_log__levels_AS_ASKED),
+		TEST(lines__of_both_sides_NAME_ONE_SESSION),
 	};
 
 	return test_main(tests, roles, argc, argv);
