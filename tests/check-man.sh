@@ -243,6 +243,44 @@ while read -r what field; do
 	fi
 done < "$tmp/fields"
 
+# The metrics of rdmamsg_stats_text(3): "NAME FIELD" as in stats_text.c, where "-"
+# is a value that no struct has, and each field of the counters.
+text=$srcdir/lib/loop/stats_text.c
+{ tr '\n\t' '  ' < "$text"; echo; } | sed 's/static const struct metric /\n&/g' |
+sed -n 's/^static const struct metric \([a-z]*\)_metrics\[\] = {/\1 /p' |
+while read -r kind metrics; do
+	prefix=$(sed -n "s/^	KIND(\"\([a-z_]*\)\", $kind),/\1/p" "$text")
+	echo "${metrics%%\};*}" | sed 's/M(struct [a-z_]*, /M(/g' |
+	grep -o '[A-Z]("[a-z_]*", *[a-z_]*' |
+	sed 's/.*("\([a-z_]*\)", */\1 /; '"s/^/$prefix/"
+done | sort > "$tmp/metrics"
+sed -n 's/^\(rdmamsg_[a-z_]*\)	\([a-z_-]*\)	..*/\1 \2/p' \
+	"$man/man3/rdmamsg_stats_text.3" | sort > "$tmp/listed"
+if [ "$(wc -l < "$tmp/metrics")" -lt 100 ]; then
+	echo "$text: its metrics were not understood"
+	bad=1
+fi
+while read -r metric field; do
+	[ "$field" != - ] || field='.*'
+	grep -qx "$metric $field" "$tmp/metrics" && continue
+	echo "rdmamsg_stats_text(3): $metric is not the metric of $field"
+	bad=1
+done < "$tmp/listed"
+for what in rdmamsg_counters rdmamsg_pool_counters rdmamsg_srq_counters \
+	rdmamsg_listener_counters rdmamsg_group_counters; do
+	sed -n "/^Of .fBstruct $what.fP/,/^\.TE/p" \
+		"$man/man3/rdmamsg_stats_text.3" | cut -f 2 > "$tmp/those"
+	fields "$h"/*.h | sed -n "s/^$what //p" | grep -vx size |
+	while read -r field; do
+		grep -qx "$field" "$tmp/those" ||
+			echo "rdmamsg_stats_text(3): no metric of $field ($what)"
+	done
+done > "$tmp/lost"
+if [ -s "$tmp/lost" ]; then
+	cat "$tmp/lost"
+	bad=1
+fi
+
 # rdmamsg-proto(7) has each type of a message and of a frame, "9 ASK".
 tr -s '\n' ' ' < "$man/man7/rdmamsg-proto.7" > "$tmp/proto"
 awk '

@@ -177,7 +177,7 @@ static const struct metric cause_metrics[] = {
 static void cause_samples(struct tables *t)
 {
 	for (uint32_t i = RDMAMSG_CAUSE_CLOSED; i <= RDMAMSG_CAUSE_CRC; i++)
-		element(t, "cause", rdmamsg_cause_name((enum rdmamsg_cause)i),
+		element(t, "cause", rdmamsg_name(RDMAMSG_NAME_CAUSE, (enum rdmamsg_cause)i),
 			i);
 }
 
@@ -189,7 +189,7 @@ static const struct metric who_metrics[] = {
 static void who_samples(struct tables *t)
 {
 	for (uint32_t i = RDMAMSG_WHO_LOCAL; i <= RDMAMSG_WHO_DEVICE; i++)
-		element(t, "who", rdmamsg_who_name((enum rdmamsg_who)i), i);
+		element(t, "who", rdmamsg_name(RDMAMSG_NAME_WHO, (enum rdmamsg_who)i), i);
 }
 
 struct build {
@@ -566,7 +566,7 @@ static void group_samples(struct tables *t)
 /* ---- targets and senders ---------------------------------------------- */
 
 struct target_row {
-	uint64_t connections, sessions, messages, violations, armed;
+	uint64_t connections, sessions, messages, key_violations, armed;
 };
 
 #define T(name, field, help) \
@@ -576,7 +576,7 @@ static const struct metric target_metrics[] = {
 	T("connections", connections, "Connections and sessions of senders."),
 	T("sessions", sessions, "Sessions, which have no connection."),
 	T("messages_received_total", messages, "Messages received."),
-	T("key_violations_total", violations, "Uses of another access key."),
+	T("key_violations_total", key_violations, "Uses of another access key."),
 	T("armed", armed, "Set if the next violation is told."),
 };
 

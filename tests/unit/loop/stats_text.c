@@ -232,6 +232,61 @@ static void devices__of_guarded_endpoints_ARE_ADDED_UP(void **state)
 	close_both();
 }
 
+/* ---- the manual -------------------------------------------------------- */
+
+static char listed[METRICS][64];	/* metrics of the page */
+static uint32_t listed_count;
+
+static void read_page(void)
+{
+	FILE *page = fopen(PAGE, "r");
+	char line[256];
+
+	assert_non_null(page);
+	listed_count = 0;
+	while (fgets(line, sizeof(line), page)) {
+		size_t len = strspn(line, NAME_CHARS);
+
+		if (strncmp(line, "rdmamsg_", 8) || line[len] != '\t')
+			continue;
+		assert_true(listed_count < METRICS && len < 64);
+		(void)snprintf(listed[listed_count++], 64, "%.*s", (int)len,
+			       line);
+	}
+	(void)fclose(page);
+}
+
+static bool is_listed(const char *name)
+{
+	for (uint32_t i = 0; i < listed_count; i++)
+		if (!strcmp(listed[i], name))
+			return true;
+	return false;
+}
+
+static bool is_printed(const char *name)
+{
+	for (uint32_t i = 0; i < parsed.name_count; i++)
+		if (!strcmp(parsed.names[i], name))
+			return true;
+	return false;
+}
+
+/* The text has objects of all kinds. */
+static void check_page(void)
+{
+	read_page();
+	for (uint32_t i = 0; i < parsed.name_count; i++)
+		if (!is_listed(parsed.names[i]))
+			fail_msg("rdmamsg_stats_text(3) does not list %s",
+				 parsed.names[i]);
+	for (uint32_t i = 0; i < listed_count; i++)
+		if (!is_printed(listed[i]))
+			fail_msg("rdmamsg_stats_text(3) lists %s, and the text "
+				 "does not have it", listed[i]);
+	assert_int_equal(listed_count, parsed.name_count);
+}
+
 static void on_violation(struct rdmamsg_dc_target *target,
 			 const struct sockaddr_storage *from)
 {
@@ -308,6 +363,7 @@ static void objects__of_a_context_ARE_THOSE_OF_THEIR_CALLS(void **state)
 				"sender=\"7\"}"), 1);
 	assert_int_equal(sample("rdmamsg_dc_sender_queued_bytes{context=\"0\","
 				"sender=\"7\"}"), 12);
+	check_page();
 	/* a number is not given again */
 	rdmamsg_msg_free(msg);
 	assert_int_equal(rdmamsg_pool_destroy(pool), 0);
