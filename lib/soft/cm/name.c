@@ -189,6 +189,19 @@ static int take_port(struct soft_cm_id *id)
 	return ret;
 }
 
+/*
+ * An address needs a device: Linux, rdma_bind_addr_dst(). All addresses need
+ * none.
+ */
+static int has_device(const struct soft_cm_id *id)
+{
+	int ret = soft_addr_is_any(&id->src) ? 0 :
+		  soft_cm_local(id, &id->src, true);
+
+	return !ret && !soft_addr_is_any(&id->src) && id->file->dev->absent ?
+	       -ENODEV : ret;
+}
+
 int soft_cm_bind_id(struct soft_cm_id *id, const struct sockaddr_storage *addr)
 {
 	int ret;
@@ -197,8 +210,7 @@ int soft_cm_bind_id(struct soft_cm_id *id, const struct sockaddr_storage *addr)
 		return -EINVAL;
 	id->src = *addr;
 	soft_addr_unmap(&id->src);
-	ret = soft_addr_is_any(&id->src) ? 0 :
-	      soft_cm_local(id, &id->src, true);
+	ret = has_device(id);
 	if (!ret)
 		ret = take_port(id);
 	if (ret)

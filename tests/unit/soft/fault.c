@@ -336,6 +336,24 @@ static struct ibv_context *open_again(void)
 	return fresh;
 }
 
+/* Binds a new id. Returns 0 or an errno. */
+static int bind_once(in_addr_t addr)
+{
+	struct sockaddr_in in = {
+		.sin_family = AF_INET, .sin_addr = { htonl(addr) },
+	};
+	struct rdma_event_channel *ch = soft_cma_create_event_channel();
+	struct rdma_cm_id *id;
+	int ret;
+
+	assert_non_null(ch);
+	assert_int_equal(soft_cma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+	ret = soft_cma_bind_addr(id, (struct sockaddr *)&in) ? errno : 0;
+	assert_int_equal(soft_cma_destroy_id(id), 0);
+	soft_cma_destroy_event_channel(ch);
+	return ret;
+}
+
 static void remove__calls_EIO_then_ADDED_AGAIN(void **state)
 {
 	struct rdma_event_channel *ch = soft_cma_create_event_channel();
@@ -369,6 +387,9 @@ static void remove__calls_EIO_then_ADDED_AGAIN(void **state)
 	assert_null(soft_alloc_pd(c));
 	assert_int_equal(errno, EIO);
 	assert_null(open_again());
+	/* an address needs a device, all addresses do not */
+	assert_int_equal(bind_once(INADDR_LOOPBACK), ENODEV);
+	assert_int_equal(bind_once(INADDR_ANY), 0);
 	/* new ids find no device */
 	assert_int_equal(soft_cma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
 	assert_int_equal(soft_cma_resolve_addr(id, NULL, (void *)&to, 1000), 0);
@@ -376,6 +397,7 @@ static void remove__calls_EIO_then_ADDED_AGAIN(void **state)
 	assert_int_equal(ev->event, RDMA_CM_EVENT_ADDR_ERROR);
 	soft_cma_ack_cm_event(ev);
 	assert_int_equal(soft_ctl_add(ctl, self()), 0);
+	assert_int_equal(bind_once(INADDR_LOOPBACK), 0);
 	fresh = open_again();
 	assert_non_null(fresh);
 	assert_int_equal(soft_query_port(fresh, 1, &port), 0);
