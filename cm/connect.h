@@ -19,6 +19,7 @@
 #include "session/connector.h"
 #include "session/door.h"
 #include "session/ep.h"
+#include "base/timer.h"
 #include "wire/proto.h"
 
 struct addrinfo;
@@ -38,7 +39,15 @@ struct rdmamsg_listener {
 	struct listen_id {
 		const struct verbs_api *v;
 		struct rdma_cm_id *id;
+		bool lost;		/* its device was removed */
 	} ids[TABLES][2];
+	struct listen_again {
+		struct timer timer;
+		struct sockaddr_storage at;	/* with the port */
+		uint32_t wait_ms;
+		int error;		/* of the last try */
+		bool reserved;		/* room for the timer */
+	} again;
 	struct rdmamsg_listen_options opts;
 	struct rdmamsg_ep_options ep;	/* points to copies: */
 	struct rdmamsg_handlers ep_on;
@@ -58,7 +67,8 @@ struct rdmamsg_listener {
 	struct secret *secret;		/* own key; NULL: the context's */
 	bool auto_accept;
 	bool draining;			/* no more requests */
-	bool dead;
+	bool dead;			/* an id is lost */
+	uint64_t removed;		/* times */
 	bool waiting;			/* rdmamsg_accept_wait() uses it */
 	bool closed;			/* if waiting: that call frees it */
 	struct list requests;		/* waiting for rdmamsg_accept_wait() */

@@ -352,6 +352,8 @@ int rdmamsg_listener_stats(const struct rdmamsg_listener *l,
 	if (ret)
 		return ret;
 	rdmamsg__door_stats(l->door, &s);
+	s.listening = !l->dead;
+	s.removed = l->removed;
 	return rdmamsg__give(stats, &s, sizeof(s));
 }
 

@@ -2,7 +2,9 @@
 /* Listeners that use the CM. */
 #include "base/base.h"
 #include "base/ctx.h"
+#include "base/list.h"
 #include "base/loop.h"
+#include "base/timer.h"
 #include "base/util.h"
 #include "device/choose.h"
 #include "device/device.h"
@@ -16,6 +18,8 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include <rdma/rdma_cma.h>
@@ -23,6 +27,8 @@
 #include <rdmamsg/rdmamsg.h>
 
 #define PORT_TRIES	100	/* ports that are free in one family only */
+#define AGAIN_MS	100	/* first wait for an address to come back */
+#define AGAIN_MAX_MS	5000
 
 /* Frees the ids that 'of' names, or all if it is NULL. */
 static void free_ids(struct rdmamsg_listener *l, const struct rdma_cm_id *of)
@@ -38,6 +44,26 @@ static void free_ids(struct rdmamsg_listener *l, const struct rdma_cm_id *of)
 	}
 }
 
+/*
+ * The id is useless, and the kernel waits until it is freed. The address may
+ * come back.
+ */
+static void lose(struct rdmamsg_listener *l, const struct rdma_cm_id *id)
+{
+	struct listen_again *a = &l->again;
+
+	log_warn("listening on port %u: the device was removed; listens again "
+		 "when the address is back", l->port);
+	for (int i = 0; i < 2 * TABLES; i++)
+		l->ids[i / 2][i % 2].lost |= l->ids[i / 2][i % 2].id == id;
+	free_ids(l, id);
+	l->dead = true;
+	l->removed++;
+	a->error = -ENODEV;
+	a->wait_ms = AGAIN_MS;
+	rdmamsg__timer_set(&l->ctx->loop.timers, &a->timer, a->wait_ms);
+}
+
 /* The callback may close the listener. */
 static void on_event(struct rdmamsg *ctx, struct cm_owner *owner,
 		     const struct cm_event *ev)
@@ -50,10 +76,7 @@ static void on_event(struct rdmamsg *ctx, struct cm_owner *owner,
 		rdmamsg__request_cm(l, ev);
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		log_warn("listener %p: its device was removed", (void *)l);
-		l->dead = true;
-		/* free the useless id, because the kernel waits for it */
-		free_ids(l, ev->id);
+		lose(l, ev->id);
 		rdmamsg__tell(&ctx->loop, l->opts.on_failed, l, -ENODEV);
 		break;
 	default:
@@ -105,6 +128,66 @@ static int listen_at(struct rdmamsg_listener *l, const struct verbs_api *v,
 	}
 	li->v = v;
 	li->id = id;
+	li->lost = false;
+	return 0;
+}
+
+/* ---- an address that was lost ------------------------------------------ */
+
+/* Returns 0 if all ids listen. */
+static int take_back(struct rdmamsg_listener *l)
+{
+	int err = 0;
+
+	for (int i = 0; i < 2 * TABLES; i++) {
+		struct listen_id *li = &l->ids[i / 2][i % 2];
+		int ret = li->lost ? rdmamsg__try(listen_at(
+			l, li->v, (struct sockaddr *)&l->again.at, false, li)) :
+			0;
+
+		err = ret ? ret : err;
+	}
+	return err;
+}
+
+/*
+ * Without a device with the address: -ENODEV, or -EADDRNOTAVAIL. Another error
+ * is a line of the log, once.
+ */
+static void still_lost(struct rdmamsg_listener *l, int err)
+{
+	if (err != l->again.error && err != -ENODEV && err != -EADDRNOTAVAIL)
+		log_warn("listening on port %u again: %s", l->port,
+			 strerror(-err));
+	l->again.error = err;
+}
+
+static void on_again(struct timer *t)
+{
+	struct rdmamsg_listener *l =
+		list_entry(t, struct rdmamsg_listener, again.timer);
+	struct listen_again *a = &l->again;
+	int err = take_back(l);
+
+	if (!err) {
+		l->dead = false;
+		log_info("listening on port %u again", l->port);
+		return;
+	}
+	still_lost(l, err);
+	a->wait_ms = min(2 * a->wait_ms, (uint32_t)AGAIN_MAX_MS);
+	rdmamsg__timer_set(&l->ctx->loop.timers, t, a->wait_ms);
+}
+
+static int prepare_again(struct rdmamsg_listener *l, const struct addrinfo *ai)
+{
+	int ret = rdmamsg__timers_reserve(&l->ctx->loop.timers, 1);
+
+	if (ret)
+		return rdmamsg__fail(ret, "no memory for a listener");
+	rdmamsg__timer_init(&l->again.timer, on_again);
+	l->again.reserved = true;
+	memcpy(&l->again.at, ai->ai_addr, ai->ai_addrlen);
 	return 0;
 }
 
@@ -156,6 +239,7 @@ static int listen_through(struct rdmamsg_listener *l,
 	 * offset.
 	 */
 	((struct sockaddr_in *)ai->ai_addr)->sin_port = htons(l->port);
+	((struct sockaddr_in *)&l->again.at)->sin_port = htons(l->port);
 	return 0;
 }
 
@@ -163,8 +247,10 @@ int rdmamsg__cm_listen(struct rdmamsg_listener *l, struct addrinfo *ai)
 {
 	const struct verbs_api *v =
 		rdmamsg__choose_table(rdmamsg__asked(l->opts.device));
-	int ret;
+	int ret = prepare_again(l, ai);
 
+	if (ret)
+		return ret;
 	if (v)
 		return listen_through(l, v, ai);
 	ret = rdmamsg__try(rdmamsg__device_any(rdmamsg__verbs) ?:
@@ -176,7 +262,14 @@ int rdmamsg__cm_listen(struct rdmamsg_listener *l, struct addrinfo *ai)
 
 void rdmamsg__cm_unlisten(struct rdmamsg_listener *l)
 {
+	struct timers *timers = &l->ctx->loop.timers;
+
 	free_ids(l, NULL);
+	if (!l->again.reserved)
+		return;
+	rdmamsg__timer_stop(timers, &l->again.timer);
+	rdmamsg__timers_release(timers, 1);
+	l->again.reserved = false;
 }
 
 const char *rdmamsg__cm_over(const struct rdmamsg_listener *l)

@@ -28,6 +28,8 @@ struct rdmamsg_listener_counters {
 	uint64_t setup_timeouts;	/* by setup_timeout_ms */
 	uint64_t unproven;		/* no pre-shared key, or another one */
 	uint64_t rejected_draining;	/* after rdmamsg_listener_drain() */
+	uint64_t listening;		/* now: 0 while its device is removed */
+	uint64_t removed;		/* removals of its device */
 };
 
 /* Fills *stats. -EINVAL: size is not set, or an argument is NULL. */

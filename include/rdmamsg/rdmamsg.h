@@ -484,7 +484,10 @@ struct rdmamsg_listen_options {
 	 */
 	void (*on_request)(struct rdmamsg_listener *listener,
 			   struct rdmamsg_request *req);
-	/* The listener has failed: its device was removed. */
+	/*
+	 * The listener's device was removed. The listener takes no requests
+	 * until the address is back, and listens there again by itself.
+	 */
 	void (*on_failed)(struct rdmamsg_listener *listener, int error);
 	const struct rdmamsg_ep_options *ep;
 	uint32_t backlog;		/* 128 */

@@ -354,7 +354,7 @@ static void dump_listener(const struct dump *d,
 	rdmamsg__door_stats(l->door, &s);
 	say(d, "listener %p: port %u%s: %llu requests, %llu half-open, %llu "
 	    "endpoints, %llu accepted", (const void *)l,
-	    rdmamsg_listener_port(l), l->dead ? ", dead" : l->draining ? ", draining" : "",
+	    rdmamsg_listener_port(l), l->dead ? ", device removed" : l->draining ? ", draining" : "",
 	    (unsigned long long)s.requests, (unsigned long long)s.half_open,
 	    (unsigned long long)s.endpoints, (unsigned long long)s.accepted);
 	say(d, "  rejected by max_requests %llu, max_half_open %llu, "

@@ -468,6 +468,9 @@ static const struct metric listener_metrics[] = {
 	L("offences_total", offences, "Wrong keys and protocol errors."),
 	L("setup_timeouts_total", setup_timeouts,
 	  "Peers that setup_timeout_ms ended."),
+	L("listening", listening,
+	  "Whether it listens: 1, or 0 while its device is removed."),
+	L("removed_total", removed, "Removals of the device."),
 	L("unproven_total", unproven,
 	  "Peers without the pre-shared key, or with another one."),
 };

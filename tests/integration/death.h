@@ -195,6 +195,10 @@ static inline void child_kill(struct child *child)
 
 void removed__ALL_END_AND_CAN_BEGIN_AGAIN(void **state);
 void removed__in_the_middle_of_traffic_GIVES_BACK_COOKIES(void **state);
+void removed__listener_at_an_address_LISTENS_AGAIN(void **state);
+void removed__for_long_A_LISTENER_COSTS_LITTLE(void **state);
+void removed__port_taken_meanwhile_IS_SAID_AND_TRIED(void **state);
+void removed__closed_listener_STAYS_CLOSED(void **state);
 void removed__of_two_processes_BOTH_ARE_TOLD(void **state);
 void removed__out_of_band_IS_TOLD(void **state);
 void removed__no_longer_in_use_LETS_GO(void **state);

@@ -7,7 +7,9 @@
 #include <dirent.h>
 #include <infiniband/verbs.h>
 #include <rdmamsg/device.h>
+#include <rdmamsg/diag.h>
 #include <rdmamsg/endpoint.h>
+#include <rdmamsg/listener.h>
 
 /* ---- the device ------------------------------------------------------- */
 
@@ -187,6 +189,130 @@ void removed__in_the_middle_of_traffic_GIVES_BACK_COOKIES(void **state)
 		pair_close(&p);
 		pair_fini(&p);
 	}
+}
+
+/* ---- a listener that comes back ---------------------------------------- */
+
+static struct rdmamsg_listener_counters listener_stats(void)
+{
+	struct rdmamsg_listener_counters s = { .size = sizeof(s) };
+
+	assert_int_equal(rdmamsg_listener_stats(p.listener, &s), 0);
+	return s;
+}
+
+static unsigned int said_removed, said_again, said_in_use;
+
+static void count_said(void *arg, enum rdmamsg_log_level level,
+		       const char *line)
+{
+	char begin[40];
+
+	(void)snprintf(begin, sizeof(begin), "listening on port %s", p.port);
+	if (strncmp(line, begin, strlen(begin)))
+		return;
+	said_removed += level == RDMAMSG_LOG_WARN &&
+			strstr(line, ": the device was removed");
+	said_again += level == RDMAMSG_LOG_INFO && strstr(line, " again");
+	said_in_use += level == RDMAMSG_LOG_WARN && strstr(line, "in use");
+}
+
+static void begin_at_address(void)
+{
+	struct rdmamsg_listener *l;
+
+	harm_find();
+	said_removed = said_again = said_in_use = 0;
+	rdmamsg_set_log(count_said, NULL, RDMAMSG_LOG_INFO);
+	listener_failed = 0;
+	pair_init(&p, NULL);
+	assert_int_equal(listen_at(test_addr(), &l), 0);
+	connect_to(l);
+	assert_int_equal(listener_stats().listening, 1);
+}
+
+/* The program has done nothing but take its clients. */
+void removed__listener_at_an_address_LISTENS_AGAIN(void **state)
+{
+	begin_at_address();
+	for (unsigned int round = 1; round <= 2; round++) {
+		end_send_all(&p.c, HOW_SENDV, LARGE, 1);
+		WAIT_FOR(p.s.received == 1 && p.c.sent_ok == 1);
+		remove_device();
+		assert_int_equal(listener_stats().listening, 0);
+		assert_int_equal(listener_stats().removed, round);
+		assert_int_equal(said_removed, round);
+		assert_int_equal(said_again, round - 1);
+		harm_add();
+		WAIT_PASSING(listener_stats().listening);
+		assert_int_equal(said_again, round);
+		forget(&p.s);
+		forget(&p.c);
+		listener_failed = 0;
+		pair_connect(&p);
+	}
+	end_send_all(&p.c, HOW_SENDV, LARGE, 1);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+/* The listener asks for the address at most every 5 s in the end. */
+void removed__for_long_A_LISTENER_COSTS_LITTLE(void **state)
+{
+	uint64_t wakeups;
+
+	if (!test_on_soft())
+		skip_because("the time of a device of the kernel is real");
+	begin_at_address();
+	remove_device();
+	wakeups = end_stats(&p.s).wakeups;
+	for (int i = 0; i < 1200; i++)
+		test_pass(100);
+	assert_int_equal(listener_stats().listening, 0);
+	assert_in_range(end_stats(&p.s).wakeups - wakeups, 20, 40);
+	harm_add();
+	WAIT_PASSING(listener_stats().listening);
+	pair_fini(&p);
+}
+
+/* Another process has been faster. */
+void removed__port_taken_meanwhile_IS_SAID_AND_TRIED(void **state)
+{
+	struct rdmamsg_listener *other;
+
+	if (!test_on_soft())
+		skip_because("no time between the device and its listener");
+	begin_at_address();
+	remove_device();
+	for (int i = 0; i < 50; i++)
+		test_pass(100);
+	harm_add();
+	assert_int_equal(rdmamsg_listen(p.c.ctx, test_addr(), p.port, NULL,
+					&other), 0);
+	for (int i = 0; i < 150; i++)
+		test_pass(100);
+	assert_int_equal(listener_stats().listening, 0);
+	assert_int_equal(said_in_use, 1);
+	rdmamsg_listener_close(other);
+	WAIT_PASSING(listener_stats().listening);
+	assert_int_equal(said_again, 1);
+	pair_fini(&p);
+}
+
+/* A listener that is closed does not come back. */
+void removed__closed_listener_STAYS_CLOSED(void **state)
+{
+	struct rdmamsg_listener *l;
+
+	begin_at_address();
+	remove_device();
+	rdmamsg_listener_close(p.listener);
+	harm_add();
+	for (int i = 0; i < 80; i++)
+		test_pass(100);
+	assert_int_equal(said_again, 0);
+	WAIT_FOR(!rdmamsg_listen(p.c.ctx, test_addr(), p.port, NULL, &l));
+	pair_fini(&p);
 }
 
 /* Both processes must release the device. */
