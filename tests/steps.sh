@@ -410,7 +410,7 @@ on_soft_below()
 	below sh "$top/samples/run.sh" "$work/gcc" 127.0.0.1
 	samples=$?
 	below sh "$top/tests/integration/soft.sh" "$work/gcc" messages memory \
-	    connect cookies credits fast && return $samples
+	    connect cookies credits fast stats && return $samples
 }
 
 quick_below()

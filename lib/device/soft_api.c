@@ -42,6 +42,7 @@ const struct verbs_api rdmamsg__verbs_soft = {
 	.create_cq = soft_create_cq,
 	.resize_cq = soft_resize_cq,
 	.destroy_cq = soft_destroy_cq,
+	.port_retries = soft_port_retries,
 	.attend_fd = soft_attend_fd,
 	.attend_wait = soft_attend_wait,
 	.attend_woken = soft_attend_woken,

@@ -81,6 +81,8 @@ struct verbs_api {
 				    int comp_vector);
 	int (*resize_cq)(struct ibv_cq *cq, int cqe);
 	int (*destroy_cq)(struct ibv_cq *cq);
+	/* retries.h; NULL: sysfs tells */
+	uint64_t (*port_retries)(struct ibv_context *verbs, uint32_t port);
 	/* attend.h; NULL: not supported */
 	int (*attend_fd)(struct ibv_comp_channel *channel);
 	bool (*attend_wait)(struct ibv_comp_channel *channel);

@@ -8,6 +8,7 @@
 #include "device/cq.h"
 #include "device/device.h"
 #include "device/quirks.h"
+#include "device/retries.h"
 #include "group/group.h"
 #include "lane/lanes.h"
 #include "lane/srq.h"
@@ -49,6 +50,8 @@ struct device_row {
 	uint64_t messages_lent;
 	uint64_t cq_entries;
 	uint64_t cq_promised;
+	uint64_t retries;
+	bool counts_retries;
 };
 
 struct size_row {
@@ -260,6 +263,8 @@ static const struct metric device_metrics[] = {
 	  "Entries of the completion queues."),
 	D("completion_queue_entries_promised", cq_promised,
 	  "Entries that requests may use."),
+	D("retries_total", retries, "Requests of all programs that the device "
+	  "sent again after an ack timeout."),
 };
 
 static struct device_row *device_row(struct tables *t, const struct dev *dev)
@@ -280,6 +285,9 @@ static struct device_row *device_row(struct tables *t, const struct dev *dev)
 		.name = dev->device->name, .one = 1, .removed = 1,
 		.kind = rdmamsg__kind_name(dev->device->kind),
 	};
+	if (!dev->device->gone)
+		r->counts_retries = rdmamsg__device_retries(dev->device,
+							    &r->retries);
 	return r;
 }
 
@@ -301,9 +309,14 @@ static void add_device(struct tables *t, const struct dev *dev)
 
 static void device_samples(struct tables *t)
 {
+	const bool is_retries = t->out.metric->offset ==
+				offsetof(struct device_row, retries);
+
 	for (uint32_t i = 0; i < t->device_count; i++) {
 		const struct device_row *r = &t->devices[i];
 
+		if (is_retries && !r->counts_retries)
+			continue;
 		rdmamsg__prometheus_sample(&t->out);
 		rdmamsg__prometheus_label(&t->out, "device", r->name);
 		if (t->out.metric == device_metrics)

@@ -105,12 +105,33 @@ static void stats__of_an_exchange_ADD_UP(void **state)
 	pair_fini(&p);
 }
 
+/* Below libibverbs the soft HCA has a file of sysfs for it, like a card. */
+static void stats_text__of_a_device_HAS_ITS_RETRIES(void **state)
+{
+	static char text[65536];
+	char sample[96];
+	int len;
+
+	if (!test_on_soft())
+		skip_because("not each device of the kernel counts retries");
+	pair_open(&p);
+	len = rdmamsg_stats_text(p.s.ctx, text, sizeof(text));
+	assert_in_range(len, 1, sizeof(text) - 1);
+	(void)snprintf(sample, sizeof(sample), "rdmamsg_device_retries_total{"
+		       "context=\"0\",device=\"%s\"} 0\n", test_device());
+	if (!strstr(text, sample))
+		fail_msg("no %s in\n%s", sample, text);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(dump__of_a_server_SHOWS_WHAT_THERE_IS),
 		TEST(memory__of_an_endpoint_IS_WHAT_THE_MANUAL_SAYS),
 		TEST(stats__of_an_exchange_ADD_UP),
+		TEST(stats_text__of_a_device_HAS_ITS_RETRIES),
 	};
 
 	return test_main(tests, NULL, argc, argv);

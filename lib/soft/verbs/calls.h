@@ -25,6 +25,8 @@ int soft_query_rt_values(struct ibv_context *verbs,
 			 struct ibv_values_ex *values);
 int soft_query_port(struct ibv_context *verbs, uint8_t port,
 		    struct ibv_port_attr *attr);
+/* Requests sent again after an ack timeout, of all processes of the fabric. */
+uint64_t soft_port_retries(struct ibv_context *verbs, uint32_t port);
 int soft_query_gid(struct ibv_context *verbs, uint8_t port, int index,
 		   union ibv_gid *gid);
 int soft_query_pkey(struct ibv_context *verbs, uint8_t port, int index,

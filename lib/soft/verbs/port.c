@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls: GIDs and P_Keys of ports. */
+/* Calls: GIDs, P_Keys and counters of ports. */
 #include <endian.h>
 #include <errno.h>
 #include <string.h>
 
+#include "soft/fabric/count.h"
 #include "soft/fabric/gid.h"
 #include "soft/verbs/calls.h"
 #include "soft/verbs/ctx.h"
+
+uint64_t soft_port_retries(struct ibv_context *verbs, uint32_t port)
+{
+	return soft_count_sum(soft_dev_of(verbs), port, SOFT_ACK_TIMEOUTS);
+}
 
 /* ---- GIDs ------------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
 #include "base/ctx.h"
 #include "device/verbs_api.h"
 #include "loop/prometheus.h"
+#include "soft/control/soft_ctl.h"
 #include "../own_fabric.h"
 #include "../two_ends.h"
 #include "exposition.h"
@@ -232,6 +233,38 @@ static void devices__of_guarded_endpoints_ARE_ADDED_UP(void **state)
 	close_both();
 }
 
+static uint64_t retries(void)
+{
+	read_text(client.ctx);
+	return sample("rdmamsg_device_retries_total{context=\"0\","
+		      "device=\"soft0\"}");
+}
+
+static void lost__requests_ARE_SEEN_AS_RETRIES(void **state)
+{
+	const struct soft_ctl_faults f = { .drop = 100000, .seed = 3 };
+	const struct soft_ctl_faults none = { 0 };
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &handlers, .ack_timeout = 8,
+		.dead_after_ms = 60000,
+	};
+	struct soft_ctl *ctl;
+	uint64_t before;
+
+	connect_ends(&opts);
+	assert_int_equal(soft_ctl_open(NULL, &ctl), 0);
+	before = retries();
+	exchange();
+	assert_int_equal(retries(), before);
+	assert_int_equal(soft_ctl_faults(ctl, SOFT_CTL_ALL, &f), 0);
+	for (int i = 0; i < 1000 && retries() == before; i++)
+		exchange();
+	assert_true(retries() > before);
+	assert_int_equal(soft_ctl_faults(ctl, SOFT_CTL_ALL, &none), 0);
+	soft_ctl_close(ctl);
+	close_both();
+}
+
 /* ---- the manual -------------------------------------------------------- */
 
 static char listed[METRICS][64];	/* metrics of the page */
@@ -424,6 +457,7 @@ int main(void)
 		cmocka_unit_test(
 			memory__without_a_limit_HAS_NO_SAMPLE_OF_ONE),
 		cmocka_unit_test(devices__of_guarded_endpoints_ARE_ADDED_UP),
+		cmocka_unit_test(lost__requests_ARE_SEEN_AS_RETRIES),
 		cmocka_unit_test(
 			objects__of_a_context_ARE_THOSE_OF_THEIR_CALLS),
 		cmocka_unit_test(text__longer_than_the_buffer_IS_CUT_OFF),
