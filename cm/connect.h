@@ -125,6 +125,8 @@ int rdmamsg__request_new(struct rdmamsg_listener *l,
 			 const struct proto_hello *hello, struct visitor *v,
 			 struct rdmamsg_request **ret);
 void rdmamsg__accept_failed(struct rdmamsg_listener *l, int err);
+/* The context shuts down: rejects what the program has not answered. */
+void rdmamsg__requests_turn_away(struct rdmamsg *ctx);
 void rdmamsg__request_arrived(struct rdmamsg_listener *l,
 			      struct rdmamsg_request *req);
 
@@ -134,6 +136,9 @@ int rdmamsg__listen(struct rdmamsg *ctx, const struct connector *by,
 		    const struct rdmamsg_listen_options *opts,
 		    struct rdmamsg_listener **ret);
 void rdmamsg__listener_free(struct rdmamsg_listener *l);
+/* The context shuts down: rejects new requests, and at its end hears none. */
+void rdmamsg__listeners_drain(struct rdmamsg *ctx);
+void rdmamsg__listeners_stop(struct rdmamsg *ctx);
 
 /* hello.c */
 /* Takes the hello of the peer's answer. On failure, sets the reason. */

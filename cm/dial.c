@@ -275,8 +275,13 @@ int rdmamsg__connect(struct rdmamsg *ctx, const struct connector *by,
 		     struct rdmamsg_ep **ret_ep)
 {
 	struct rdmamsg_ep *ep;
-	int ret = rdmamsg__dial_new(ctx, by, host, service, opts, &ep);
+	int ret = rdmamsg__ctx_check(ctx);
 
+	/* lanes of failover do not come this way, and go on */
+	if (!ret)
+		ret = rdmamsg__ctx_takes(ctx);
+	if (!ret)
+		ret = rdmamsg__dial_new(ctx, by, host, service, opts, &ep);
 	if (ret)
 		return ret;
 	probe(connect, ep, host, service);

@@ -257,8 +257,9 @@ int rdmamsg__listen(struct rdmamsg *ctx, const struct connector *by,
 		return rdmamsg__fail(-EINVAL, "the host to listen at is \"\": "
 				     "give a name or an address of this host, "
 				     "or NULL for all of them");
-	if (ctx->closing)
-		return rdmamsg__fail(-ESHUTDOWN, "the context is being closed");
+	ret = rdmamsg__ctx_takes(ctx);
+	if (ret)
+		return ret;
 	l = calloc(1, sizeof(*l));
 	if (!l)
 		return rdmamsg__fail(-ENOMEM, "no memory for a listener");
@@ -327,6 +328,26 @@ int rdmamsg_listener_drain(struct rdmamsg_listener *l)
 			(void)rdmamsg__try(rdmamsg_ep_migrate(ep, &lane));
 	}
 	return 0;
+}
+
+void rdmamsg__listeners_drain(struct rdmamsg *ctx)
+{
+	struct list *n;
+
+	list_for_each(n, &ctx->sessions->listeners)
+		list_entry(n, struct rdmamsg_listener, node)->draining = true;
+}
+
+void rdmamsg__listeners_stop(struct rdmamsg *ctx)
+{
+	struct list *n;
+
+	list_for_each(n, &ctx->sessions->listeners) {
+		struct rdmamsg_listener *l =
+			list_entry(n, struct rdmamsg_listener, node);
+
+		l->by->unlisten(l);
+	}
 }
 
 void *rdmamsg_listener_user(const struct rdmamsg_listener *l)

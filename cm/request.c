@@ -236,6 +236,30 @@ int rdmamsg_reject(struct rdmamsg_request *req, const void *data, size_t len)
 }
 
 /*
+ * Answers the peer that this context takes nothing new. A program that has the
+ * request still ends it with rdmamsg_accept() or rdmamsg_reject().
+ */
+static void turn_away(struct rdmamsg_request *req)
+{
+	if (!req->dead) {
+		req->limit = PROTO_LIMIT_DRAINING;
+		req->by->reject(req, PROTO_REJECT_LIMIT, NULL, 0);
+		rdmamsg__door_refused(req->visitor.door, PROTO_LIMIT_DRAINING);
+	}
+	req->dead = true;
+	if (!list_empty(&req->wait_node))
+		rdmamsg__request_free(req);
+}
+
+void rdmamsg__requests_turn_away(struct rdmamsg *ctx)
+{
+	struct list *n, *t;
+
+	list_for_each_safe(n, t, &ctx->sessions->requests)
+		turn_away(list_entry(n, struct rdmamsg_request, node));
+}
+
+/*
  * For a new session the key of the listener counts, not that of the endpoint's
  * context. For another lane the key of the session counts, because any listener
  * of the process may get the request.
@@ -303,7 +327,9 @@ int rdmamsg_accept(struct rdmamsg_request *req,
 
 	if (ret)
 		return ret;
-	if (req->dead || req->ctx->closing)
+	if (req->ctx->shutdown.begun)
+		ret = rdmamsg__ctx_takes(req->ctx);
+	else if (req->dead || req->ctx->closing)
 		ret = rdmamsg__fail(-ECONNRESET,
 				    "the peer has gone meanwhile");
 	else
@@ -326,10 +352,15 @@ static void moved(struct rdmamsg *ctx, void *arg)
 
 	free(arg);
 	list_add_tail(&ctx->sessions->requests, &m.req->node);
-	if (ctx->closing)
+	if (ctx->closing) {
 		rdmamsg_reject(m.req, NULL, 0);
-	else
-		m.fn(ctx, m.req, m.arg);
+		return;
+	}
+	/* another lane of a session that goes on has no place to wait in */
+	if (ctx->shutdown.begun &&
+	    !(m.req->hello.features & PROTO_FEATURE_LANE))
+		turn_away(m.req);
+	m.fn(ctx, m.req, m.arg);
 }
 
 /* Fills the ticket of a request that could not be moved. */

@@ -313,8 +313,9 @@ static int new_ep(struct rdmamsg *ctx, const struct rdmamsg_ep_options *opts,
 
 	if (ret)
 		return ret;
-	if (ctx->closing)
-		return rdmamsg__fail(-ESHUTDOWN, "the context is being closed");
+	ret = rdmamsg__ctx_takes(ctx);
+	if (ret)
+		return ret;
 	ret = rdmamsg__ep_new(ctx, &rdmamsg__by_record, opts, &ep);
 	if (ret)
 		return ret;

@@ -27,7 +27,7 @@ struct rdmamsg_listener_counters {
 	uint64_t offences;		/* wrong keys, protocol errors */
 	uint64_t setup_timeouts;	/* by setup_timeout_ms */
 	uint64_t unproven;		/* no pre-shared key, or another one */
-	uint64_t rejected_draining;	/* after rdmamsg_listener_drain() */
+	uint64_t rejected_draining;	/* after ..._drain(), shutdown */
 	uint64_t listening;		/* now: 0 while its device is removed */
 	uint64_t removed;		/* removals of its device */
 };

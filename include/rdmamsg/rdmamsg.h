@@ -103,6 +103,12 @@ struct rdmamsg_options {
 	const void *key;
 	size_t key_len;
 	const char *key_file;
+	/*
+	 * rdmamsg_shutdown() or rdmamsg_shutdown_wait() has come to its end.
+	 * 'failed' is the number of connections and groups that did not end
+	 * gracefully. Only rdmamsg_close() is left to do, outside of callbacks.
+	 */
+	void (*on_shutdown)(struct rdmamsg *ctx, uint32_t failed);
 };
 
 /*
@@ -111,6 +117,17 @@ struct rdmamsg_options {
  * process was forked from one that uses RDMA; -EACCES, -ENOENT: key_file.
  */
 int rdmamsg_open(struct rdmamsg **ret, const struct rdmamsg_options *opts);
+
+/*
+ * Begins to end the context gracefully, and returns at once. Peers that connect
+ * are rejected, and nothing new begins: such calls return -ESHUTDOWN. The
+ * library leaves groups, and closes endpoints as rdmamsg_ep_close() does: both
+ * sides deliver what they have accepted. After timeout_ms it aborts those that
+ * are left. With timeout_ms < 0 only the endpoints' options limit the time.
+ * on_shutdown follows, once. The next call replaces timeout_ms. Callbacks may
+ * make the call. -EINVAL: ctx is NULL; -ENOMEM: nothing has begun.
+ */
+int rdmamsg_shutdown(struct rdmamsg *ctx, int timeout_ms);
 
 /*
  * Aborts open endpoints, calls on_closed for each, and frees the context in a
@@ -592,6 +609,12 @@ int rdmamsg_meet_wait(struct rdmamsg_ep *ep, uint32_t point, int timeout_ms);
  * graceful.
  */
 int rdmamsg_close_wait(struct rdmamsg_ep *ep, int timeout_ms);
+/*
+ * Calls rdmamsg_shutdown() and waits for the end of it. Returns the number of
+ * connections and groups that did not end gracefully. The caller still calls
+ * rdmamsg_close().
+ */
+int rdmamsg_shutdown_wait(struct rdmamsg *ctx, int timeout_ms);
 /*
  * Returns the reason of the last *_wait() call that failed in the context. This
  * is the reason of the endpoint, with the data of a reject. If the call ended

@@ -27,6 +27,20 @@ int rdmamsg__ctx_check(const struct rdmamsg *ctx)
 			     "here");
 }
 
+int rdmamsg__ctx_takes(const struct rdmamsg *ctx)
+{
+	if (likely(!rdmamsg__ctx_ends(ctx)))
+		return 0;
+	return rdmamsg__fail(-ESHUTDOWN, "the context is being %s",
+			     ctx->closing ? "closed" : "shut down");
+}
+
+void rdmamsg__ctx_ended(struct rdmamsg *ctx, int error)
+{
+	if (ctx->shutdown.begun && error)
+		ctx->shutdown.failed++;
+}
+
 uint32_t rdmamsg__ctx_number(void)
 {
 	for (uint32_t i = 0; i < REUSED; i++)

@@ -17,12 +17,20 @@
 
 #include "base/list.h"
 #include "base/loop.h"
+#include "base/timer.h"
 #include "base/util.h"
 
 #define CTX_MAGIC	0x72646d61u
 #define GROUP_KEY	0xffffff02u	/* no endpoint has these keys */
 #define DC_KEY		0xffffff03u
 #define CHAIN_KEY	0xffffff04u
+
+/* What rdmamsg_shutdown() has begun: loop/shutdown.c */
+struct shutdown {
+	bool begun, over;
+	uint32_t failed;		/* ends that were not graceful since */
+	struct timer timer;		/* timeout_ms */
+};
 
 struct rdmamsg {
 	struct rdmamsg_hot_ctx hot;	/* first: the inlines use it */
@@ -48,6 +56,7 @@ struct rdmamsg {
 	struct dcs *dcs;		/* dc/ */
 	int32_t polls;			/* saves hot.polls while that is 0 */
 	bool closing;
+	struct shutdown shutdown;
 	void *user;
 	struct rdmamsg_options opts;
 	/* Completes the work that calls and callbacks have left. */
@@ -65,6 +74,16 @@ struct rdmamsg {
 
 /* Returns 0, or -ECHILD in a forked child. */
 int rdmamsg__ctx_check(const struct rdmamsg *ctx);
+/* Returns true if the context takes nothing new: it is closed or shut down. */
+static inline bool rdmamsg__ctx_ends(const struct rdmamsg *ctx)
+{
+	return ctx->closing || ctx->shutdown.begun;
+}
+
+/* Returns 0, or -ESHUTDOWN with a text. */
+int rdmamsg__ctx_takes(const struct rdmamsg *ctx);
+/* Counts an end after rdmamsg_shutdown(); error: of its reason. */
+void rdmamsg__ctx_ended(struct rdmamsg *ctx, int error);
 /*
  * Returns a number that no open context of the process has, mostly the lowest
  * one. Any thread.

@@ -79,9 +79,9 @@ static int check_team(const struct rdmamsg_team *t, const char *call)
 	if (t->reason.error)
 		return rdmamsg__fail(t->reason.error, "the team has failed: %s",
 				     t->reason.text);
-	if (t->ctx->closing)
-		return rdmamsg__fail(-ESHUTDOWN, "%s: the context is being "
-				     "closed", call);
+	ret = rdmamsg__ctx_takes(t->ctx);
+	if (ret)
+		return ret;
 	if (t->chain->state != CHAIN_IDLE)
 		return rdmamsg__fail(-EBUSY, "%s: an operation runs until "
 				     "on_done", call);

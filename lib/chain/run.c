@@ -483,10 +483,9 @@ int rdmamsg_chain_post(struct rdmamsg_chain *c)
 	if (c->state != CHAIN_IDLE)
 		return rdmamsg__fail(-EBUSY, "rdmamsg_chain_post: it runs "
 				     "until on_done");
-	if (c->ctx->closing)
-		return rdmamsg__fail(-ESHUTDOWN, "rdmamsg_chain_post: the "
-				     "context is being closed");
-	ret = check_ends(c);
+	ret = rdmamsg__ctx_takes(c->ctx);
+	if (!ret)
+		ret = check_ends(c);
 	if (!ret && !c->checked)
 		ret = rdmamsg__chain_sizes(c);
 	if (!ret && !c->checked)

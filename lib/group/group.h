@@ -142,9 +142,13 @@ int rdmamsg__group_start(struct rdmamsg_group *g);
 void rdmamsg__group_quit(struct rdmamsg_group *g);
 /* Calls on_closed and frees groups that have ended. */
 void rdmamsg__groups_settle(struct rdmamsg *ctx);
+/* Returns a group that has not ended, or NULL. */
+struct rdmamsg_group *rdmamsg__group_any(struct rdmamsg *ctx);
 void rdmamsg__groups_free(struct rdmamsg *ctx);
 
 /* leave.c */
+/* Leaves all groups. The caller is in a call, so that none is freed yet. */
+void rdmamsg__groups_leave(struct rdmamsg *ctx);
 /* Only the pending message is still to be sent. */
 void rdmamsg__leave_sent(struct rdmamsg_group *g);
 void rdmamsg__group_left(struct rdmamsg_group *g);

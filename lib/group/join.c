@@ -238,6 +238,7 @@ void rdmamsg__groups_settle(struct rdmamsg *ctx)
 		/* a handler that an exception leaves is not called again */
 		if (!g->closed_told) {
 			g->closed_told = true;
+			rdmamsg__ctx_ended(ctx, g->reason.error);
 			rdmamsg__tell(&ctx->loop, g->on.on_closed, g,
 				      &g->reason);
 		}
@@ -245,24 +246,29 @@ void rdmamsg__groups_settle(struct rdmamsg *ctx)
 	}
 }
 
-static void end_all(struct list *groups)
+struct rdmamsg_group *rdmamsg__group_any(struct rdmamsg *ctx)
 {
-	struct list *n, *t;
+	struct list *n;
 
-	list_for_each_safe(n, t, groups)
-		rdmamsg__group_end(list_entry(n, struct rdmamsg_group, node),
-				   RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_ABORTED,
-				   -ECANCELED, "the context was closed");
+	list_for_each(n, &ctx->groups->carriers) {
+		struct carrier *c = list_entry(n, struct carrier, node);
+
+		if (!list_empty(&c->groups))
+			return list_first(&c->groups, struct rdmamsg_group,
+					  node);
+	}
+	return list_empty(&ctx->groups->homeless) ? NULL :
+	       list_first(&ctx->groups->homeless, struct rdmamsg_group, node);
 }
 
 /* Ends all groups, because the context is being closed. */
 void rdmamsg__groups_free(struct rdmamsg *ctx)
 {
-	struct list *n;
+	struct rdmamsg_group *g;
 
-	list_for_each(n, &ctx->groups->carriers)
-		end_all(&list_entry(n, struct carrier, node)->groups);
-	end_all(&ctx->groups->homeless);
+	while ((g = rdmamsg__group_any(ctx)))
+		rdmamsg__group_end(g, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_ABORTED,
+				   -ECANCELED, "the context was closed");
 	rdmamsg__groups_settle(ctx);
 	rdmamsg__handles_free(&ctx->groups->table);
 }
@@ -516,8 +522,9 @@ int rdmamsg_group_join(struct rdmamsg *ctx, const char *address,
 	if (!ret_g)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_group_join: ret is "
 				     "NULL");
-	if (ctx->closing)
-		return rdmamsg__fail(-ESHUTDOWN, "the context is being closed");
+	ret = rdmamsg__ctx_takes(ctx);
+	if (ret)
+		return ret;
 	g = calloc(1, sizeof(*g));
 	if (!g)
 		return rdmamsg__fail(-ENOMEM, "no memory for a group");

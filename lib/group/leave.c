@@ -132,3 +132,20 @@ void rdmamsg_group_leave(struct rdmamsg_group *g)
 	if (rdmamsg__loop_idle(&ctx->loop))
 		rdmamsg__settle(ctx);
 }
+
+static void leave_all(struct list *groups)
+{
+	struct list *n, *t;
+
+	list_for_each_safe(n, t, groups)
+		rdmamsg_group_leave(list_entry(n, struct rdmamsg_group, node));
+}
+
+void rdmamsg__groups_leave(struct rdmamsg *ctx)
+{
+	struct list *n;
+
+	list_for_each(n, &ctx->groups->carriers)
+		leave_all(&list_entry(n, struct carrier, node)->groups);
+	leave_all(&ctx->groups->homeless);
+}

@@ -169,13 +169,18 @@ static int wait_request(struct rdmamsg_listener *l, const struct until *u)
 	int ret = 0;
 
 	l->waiting = true;
-	while (!ret && !l->closed && !l->dead && list_empty(&l->requests))
-		ret = step(l->ctx, u);
+	while (!ret && !l->closed && !l->dead && list_empty(&l->requests)) {
+		ret = rdmamsg__ctx_takes(l->ctx);
+		if (!ret)
+			ret = step(l->ctx, u);
+	}
 	l->waiting = false;
 	if (l->closed) {
 		rdmamsg__listener_free(l);
 		return rdmamsg__fail(-ESHUTDOWN, "the listener was closed");
 	}
+	if (ret == -ESHUTDOWN)
+		return ret;
 	if (ret)
 		return fail_step(u, ret, "nobody has connected");
 	if (list_empty(&l->requests))
@@ -439,6 +444,23 @@ int rdmamsg_close_wait(struct rdmamsg_ep *ep, int timeout_ms)
 	end(ctx, ep, ret);
 	rdmamsg_ep_release(ep);
 	return ret;
+}
+
+int rdmamsg_shutdown_wait(struct rdmamsg *ctx, int timeout_ms)
+{
+	struct until u;
+	int ret = begin(ctx, "rdmamsg_shutdown_wait", -1, &u);
+
+	if (!ret)
+		ret = rdmamsg_shutdown(ctx, timeout_ms);
+	if (ret)
+		return ret;
+	/* after timeout_ms the end comes in a bounded time */
+	while (!ret && !ctx->shutdown.over)
+		ret = step(ctx, &u);
+	if (ret)
+		return end(ctx, NULL, fail_step(&u, ret, "not shut down"));
+	return (int)min(ctx->shutdown.failed, (uint32_t)INT32_MAX);
 }
 
 const struct rdmamsg_reason *rdmamsg_wait_reason(const struct rdmamsg *ctx)

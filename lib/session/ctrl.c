@@ -444,6 +444,17 @@ static bool waits_for_place(struct rdmamsg_ep *ep)
 	return true;
 }
 
+/* The context has been shut down meanwhile: our SETUP is the last message. */
+static void turn_away(struct rdmamsg_ep *ep)
+{
+	rdmamsg__door_refused(ep->connect.visitor.door, PROTO_LIMIT_DRAINING);
+	rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_ABORTED,
+			   -ECANCELED, "shut down before it was connected");
+	ep->connect.limit = PROTO_LIMIT_DRAINING;
+	ep->connect.refused = PROTO_REJECT_LIMIT;
+	ep->ctrl.due |= CTRL_SETUP;
+}
+
 /*
  * The initiator's SETUP has come, and its proof, if one is needed: posts the
  * receives of the endpoint, and sends our SETUP. If there is no memory for
@@ -453,6 +464,10 @@ void rdmamsg__ctrl_let_in(struct rdmamsg_ep *ep)
 {
 	int err;
 
+	if (unlikely(ep->ctx->shutdown.begun) && !ep->carries) {
+		turn_away(ep);
+		return;
+	}
 	if (waits_for_place(ep))
 		return;
 	ep->connect.crowded = 0;

@@ -289,6 +289,9 @@ void rdmamsg__ep_connected(struct rdmamsg_ep *ep)
 	if (unlikely(ep->carries))
 		rdmamsg__carrier_open(ep);
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_connected, ep);
+	/* too late to refuse the peer */
+	if (unlikely(ep->ctx->shutdown.begun) && !ep->carries)
+		rdmamsg_ep_close(ep);
 }
 
 const char *rdmamsg__ep_state_name(enum ep_state state)

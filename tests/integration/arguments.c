@@ -265,6 +265,8 @@ static void arguments__NULL_endpoint_EINVAL(void **state)
 		     "endpoint");
 	assert_error(rdmamsg_recv_wait(NULL, 0, &msg), -EINVAL, "endpoint");
 	assert_error(rdmamsg_close_wait(NULL, 0), -EINVAL, "endpoint");
+	assert_error(rdmamsg_shutdown(NULL, 0), -EINVAL, "context");
+	assert_error(rdmamsg_shutdown_wait(NULL, 0), -EINVAL, "context");
 	rdmamsg_ep_close(NULL);
 	rdmamsg_ep_abort(NULL);
 	rdmamsg_ep_hold(NULL);

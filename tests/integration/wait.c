@@ -34,6 +34,7 @@ static void try_everything(struct rdmamsg *ctx, struct rdmamsg_ep *ep)
 					     &other), "rdmamsg_connect_wait");
 	expect_deadlock(rdmamsg_accept_wait(own_listener, NULL, 1, &other),
 			"rdmamsg_accept_wait");
+	expect_deadlock(rdmamsg_shutdown_wait(ctx, 1), "rdmamsg_shutdown_wait");
 	if (ep) {
 		expect_deadlock(rdmamsg_send_wait(ep, "x", 1, 0, 1),
 				"rdmamsg_send_wait");
