@@ -128,14 +128,17 @@ static void back_off(struct rdmamsg_ep *ep, const char *why)
 	rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->timer, ms);
 }
 
-/* A peer that starts later, or a network that recovers, answers otherwise. */
+/*
+ * A peer that starts later, its successor, or a network that recovers, answers
+ * otherwise.
+ */
 static bool may_change(const struct rdmamsg_ep *ep)
 {
 	return (ep->opts.flags & RDMAMSG_EP_RETRY) && !ep->connect.passive &&
-	       ep->connect.addrs && (ep->close.reason.cause ==
-				     RDMAMSG_CAUSE_REFUSED ||
-				     ep->close.reason.cause ==
-				     RDMAMSG_CAUSE_UNREACHABLE);
+	       ep->connect.addrs &&
+	       (ep->close.reason.cause == RDMAMSG_CAUSE_REFUSED ||
+		ep->close.reason.cause == RDMAMSG_CAUSE_UNREACHABLE ||
+		ep->connect.limit == PROTO_LIMIT_DRAINING);
 }
 
 /* Keeps the reason until the time is over. */

@@ -133,14 +133,25 @@ int rdmamsg__hello_check(struct rdmamsg_ep *ep, const void *data,
 	return 0;
 }
 
+/*
+ * Returns true if RDMAMSG_EP_RETRY waits for the successor of a listener that
+ * drains. With addresses, rdmamsg__dial_end() tries all of them first.
+ */
+static bool waits_for_successor(const struct rdmamsg_ep *ep,
+				const struct proto_hello *h)
+{
+	return h->limit == PROTO_LIMIT_DRAINING &&
+	       ep->opts.flags & RDMAMSG_EP_RETRY && !ep->connect.addrs;
+}
+
 bool rdmamsg__rejected_for_now(struct rdmamsg_ep *ep,
 			       const struct proto_hello *h)
 {
 	/*
 	 * without a host the program has carried the record, for one try only
 	 */
-	if (h->reject != PROTO_REJECT_LIMIT ||
-	    !rdmamsg__limit_passes(h->limit) || !ep->connect.host)
+	if (h->reject != PROTO_REJECT_LIMIT || !ep->connect.host ||
+	    !(rdmamsg__limit_passes(h->limit) || waits_for_successor(ep, h)))
 		return false;
 	rdmamsg__dial_back_off(ep, h->limit);
 	return true;
@@ -163,6 +174,9 @@ bool rdmamsg__rejected(struct rdmamsg_ep *ep, const struct proto_hello *h)
 		return true;
 	case PROTO_REJECT_RESOURCES:
 	case PROTO_REJECT_LIMIT:
+		/* for rdmamsg__dial_end() */
+		if (h->limit == PROTO_LIMIT_DRAINING)
+			ep->connect.limit = PROTO_LIMIT_DRAINING;
 		rdmamsg__ep_refused(ep, h->reject, h->limit);
 		return true;
 	case PROTO_REJECT_APP:

@@ -328,8 +328,8 @@ enum rdmamsg_ep_flags {
 	 */
 	RDMAMSG_EP_CRC = 1u << 4,
 	/*
-	 * Connecting: as long as nobody listens there, or the host does not
-	 * answer, tries again until timeout_ms.
+	 * Connecting: as long as nobody listens there, the listener drains, or
+	 * the host does not answer, tries again until timeout_ms.
 	 */
 	RDMAMSG_EP_RETRY = 1u << 5,
 };

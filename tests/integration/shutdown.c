@@ -268,6 +268,66 @@ static void shutdown__unanswered_requests_ARE_REFUSED(void **state)
 		end_fini(&c[i]);
 }
 
+/* Another program, which follows the one that ends, on the same port. */
+static void successor(struct end *e)
+{
+	struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .on_request = on_request,
+	};
+	int ret;
+
+	end_init(e, "successor", test_open(NULL));
+	/* a device of the kernel may keep the port for a moment */
+	UNTIL_BY(test_pump(10), (ret = rdmamsg_listen(e->ctx, test_addr(), port,
+						      &opts, NULL)) !=
+				-EADDRINUSE);
+	assert_int_equal(ret, 0);
+}
+
+static void shutdown__a_peer_that_retries_FINDS_THE_SUCCESSOR(void **state)
+{
+	struct rdmamsg_listener_counters stats = { .size = sizeof(stats) };
+	struct end late;
+
+	open_peers(1);
+	send_to_paused(0);
+	begin(-1);
+	end_init(&late, "late", test_open(NULL));
+	late.opts.flags = RDMAMSG_EP_RETRY;
+	dial(&late, test_addr(), port, WAIT_MS);
+	WAIT_FOR(!rdmamsg_listener_stats(listener, &stats) &&
+		 stats.rejected_draining >= 2);
+	assert_int_equal(late.closed, 0);
+	test_close(ctx);
+	ctx = NULL;
+	successor(&s[1]);
+	WAIT_FOR(late.connected && s[1].connected);
+	rdmamsg_ep_close(late.ep);
+	WAIT_FOR(late.closed && s[1].closed);
+	check_end(&late, RDMAMSG_WHO_LOCAL);
+	end_fini(&late);
+	end_fini(&s[1]);
+	close_peers(1);
+}
+
+static void shutdown__a_peer_that_retries_in_vain_TELLS_WHY(void **state)
+{
+	struct end late;
+
+	open_peers(1);
+	send_to_paused(0);
+	begin(-1);
+	end_init(&late, "late", test_open(NULL));
+	late.opts.flags = RDMAMSG_EP_RETRY;
+	dial(&late, test_addr(), port, 3000);
+	WAIT_PASSING(late.closed);
+	expect_end(&late, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_RESOURCES, -ENOBUFS);
+	assert_non_null(strstr(late.why.text, "tries"));
+	assert_non_null(strstr(late.why.text, "draining"));
+	end_fini(&late);
+	close_peers(1);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -279,6 +339,8 @@ int main(int argc, char **argv)
 		TEST(shutdown__and_close_before_the_end_ABORTS),
 		TEST(shutdown__peer_that_connects_IS_REFUSED),
 		TEST(shutdown__unanswered_requests_ARE_REFUSED),
+		TEST(shutdown__a_peer_that_retries_FINDS_THE_SUCCESSOR),
+		TEST(shutdown__a_peer_that_retries_in_vain_TELLS_WHY),
 	};
 
 	return test_main(tests, NULL, argc, argv);
