@@ -7,7 +7,9 @@
 
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/flow.h>
+#include <rdmamsg/group.h>
 #include <rdmamsg/listener.h>
+#include <rdmamsg/oob.h>
 
 #define PEERS	3
 #define MESSAGES 40
@@ -328,6 +330,241 @@ static void shutdown__a_peer_that_retries_in_vain_TELLS_WHY(void **state)
 	close_peers(1);
 }
 
+/* ---- calls that wait ---------------------------------------------------- */
+
+static void worker_takes(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	struct worker *w = rdmamsg_ep_user(ep);
+
+	w->echoed++;
+	rdmamsg_msg_free(msg);
+}
+
+/* The peers of ctx are in threads, because the call does not drive them. */
+static void connect_to(struct worker *w, struct end *e, struct end *unused)
+{
+	worker_open(w, NULL);
+	w->on.on_message = worker_takes;
+	worker_listen(w);
+	end_init(e, "ours", ctx);
+	end_init(unused, "worker", NULL);
+	e->peer = unused;
+	e->opts.send_queue = BACKLOG;
+	worker_start(w);
+	client_connect(e, w->port);
+}
+
+static void shutdown_wait__messages_under_way_ARE_DELIVERED(void **state)
+{
+	struct worker w[2];
+
+	open_ctx();
+	for (int i = 0; i < 2; i++) {
+		connect_to(&w[i], &s[i], &c[i]);
+		for (uint32_t k = 0; k < MESSAGES; k++)
+			assert_int_equal(end_send(&s[i], HOW_SENDV,
+						  mixed_size(k), k), 0);
+	}
+	texts_are_fine = true;
+	assert_int_equal(rdmamsg_shutdown_wait(ctx, WAIT_MS), 0);
+	assert_int_equal(told, 1);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(s[i].sent_ok, MESSAGES);
+		assert_int_equal(s[i].why.cause, RDMAMSG_CAUSE_CLOSED);
+		worker_wait_closed(&w[i], 1);
+	}
+	test_close(ctx);
+	for (int i = 0; i < 2; i++) {
+		worker_end(&w[i]);
+		assert_int_equal(w[i].echoed, MESSAGES);
+		end_fini(&s[i]);
+		end_fini(&c[i]);
+	}
+}
+
+static void shutdown_wait__a_paused_peer_IS_COUNTED(void **state)
+{
+	open_peers(1);
+	send_to_paused(0);
+	assert_int_equal(rdmamsg_shutdown_wait(ctx, 100), 1);
+	assert_int_equal(told, 1);
+	assert_int_equal(failed, 1);
+	assert_int_equal(s[0].why.cause, RDMAMSG_CAUSE_TIMEOUT);
+	close_peers(1);
+}
+
+static void shut(struct rdmamsg *of, void *arg)
+{
+	if (rdmamsg_shutdown(of, WAIT_MS))
+		note("rdmamsg_shutdown: %s", rdmamsg_error());
+}
+
+static void shutdown__while_calls_wait_THEY_END(void **state)
+{
+	struct rdmamsg_ep *ep;
+
+	open_ctx();
+	assert_int_equal(rdmamsg_listen(ctx, test_addr(), "0", NULL,
+					&listener), 0);
+	assert_int_equal(rdmamsg_submit(ctx, shut, NULL), 0);
+	assert_error(rdmamsg_accept_wait(listener, NULL, -1, &ep), -ESHUTDOWN,
+		     "shut down");
+	assert_int_equal(rdmamsg_shutdown_wait(ctx, -1), 0);
+	assert_int_equal(told, 1);
+	test_close(ctx);
+}
+
+/* ---- in callbacks ------------------------------------------------------- */
+
+static void shut_down_here(struct end *e)
+{
+	int ret;
+
+	texts_are_fine = true;
+	ret = rdmamsg_shutdown_wait(ctx, 0);
+	if (ret != -EDEADLK)
+		note("rdmamsg_shutdown_wait in a callback: %d", ret);
+	shut(ctx, NULL);
+	shut(ctx, NULL);
+	if (told)
+		note("on_shutdown in rdmamsg_shutdown()");
+}
+
+static void shut_down_at_message(struct end *e, struct rdmamsg_msg *msg)
+{
+	rdmamsg_msg_free(msg);
+	if (e->received == 1)
+		shut_down_here(e);
+}
+
+static void shut_down_once(struct end *e)
+{
+	if (e->sent_ok + e->sent_failed == 1)
+		shut_down_here(e);
+}
+
+static void check_from_callback(void)
+{
+	WAIT_FOR(told && c[0].closed);
+	assert_int_equal(failed, 0);
+	check_end(&s[0], s[0].why.who);
+	check_end(&c[0], c[0].why.who);
+	close_peers(1);
+	assert_int_equal(told, 1);
+}
+
+static void shutdown__in_every_callback_ENDS(void **state)
+{
+	open_peers(1);
+	s[0].then_message = shut_down_at_message;
+	for (uint32_t k = 0; k < 10; k++)
+		assert_int_equal(end_send(&c[0], HOW_SENDV, mixed_size(k), k),
+				 0);
+	check_from_callback();
+
+	open_peers(1);
+	s[0].then_sent = shut_down_once;
+	for (uint32_t k = 0; k < 10; k++)
+		assert_int_equal(end_send(&s[0], HOW_SENDV, mixed_size(k), k),
+				 0);
+	check_from_callback();
+
+	open_peers(1);
+	s[0].then_closed = shut_down_here;
+	rdmamsg_ep_close(c[0].ep);
+	check_from_callback();
+}
+
+/* ---- endpoints that are not connected ----------------------------------- */
+
+static void shutdown__while_connecting_IS_NOT_COUNTED(void **state)
+{
+	struct pair p;
+
+	listen_put_off(&p);
+	open_ctx();
+	for (int i = 0; i < 2; i++)
+		end_init(&s[i], "ours", ctx);
+	dial(&s[0], test_addr(), p.port, WAIT_MS);
+	dial(&s[1], test_name(), p.port, WAIT_MS);
+	WAIT_FOR(waiting_count);
+	begin(WAIT_MS);
+	WAIT_FOR(told);
+	assert_int_equal(failed, 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(s[i].why.who, RDMAMSG_WHO_LOCAL);
+		assert_int_equal(s[i].why.cause, RDMAMSG_CAUSE_ABORTED);
+		assert_int_equal(s[i].why.error, -ECANCELED);
+	}
+	for (int i = 0; i < waiting_count; i++)
+		(void)rdmamsg_reject(waiting[i], NULL, 0);
+	test_close(ctx);
+	for (int i = 0; i < 2; i++)
+		end_fini(&s[i]);
+	pair_fini(&p);
+}
+
+/* Accepts the client. After some rounds it is connected. */
+static void shut_down_in_setup(int rounds)
+{
+	open_ctx();
+	listen_with(put_off);
+	waiting_count = 0;
+	end_init(&s[0], "server", ctx);
+	end_init(&c[0], "client", test_open(NULL));
+	dial(&c[0], test_addr(), port, WAIT_MS);
+	WAIT_FOR(waiting_count);
+	assert_int_equal(rdmamsg_accept(waiting[0], &s[0].opts, &s[0].ep), 0);
+	for (int i = 0; i < rounds; i++)
+		rdmamsg_process(i & 1 ? ctx : c[0].ctx);
+	begin(WAIT_MS);
+	WAIT_FOR(told && c[0].closed);
+	assert_int_equal(failed, 0);
+	assert_true(rounds || !c[0].connected);
+	if (c[0].connected) {
+		check_end(&c[0], RDMAMSG_WHO_PEER);
+		check_end(&s[0], RDMAMSG_WHO_LOCAL);
+	} else {
+		expect_end(&c[0], RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_RESOURCES,
+			   -ENOBUFS);
+		assert_int_equal(s[0].why.error, -ECANCELED);
+	}
+	close_peers(1);
+}
+
+static void shutdown__while_accepting_REFUSES_OR_CLOSES(void **state)
+{
+	for (int rounds = 0; rounds < 12; rounds++)
+		shut_down_in_setup(rounds);
+}
+
+/* ---- calls that begin something ----------------------------------------- */
+
+static void shutdown__calls_that_begin_something_ESHUTDOWN(void **state)
+{
+	struct rdmamsg_ep *ep;
+	struct rdmamsg_group *group;
+
+	open_peers(1);
+	send_to_paused(0);
+	for (int over = 0; over < 2; over++) {
+		begin(over ? 0 : -1);
+		if (over)
+			WAIT_FOR(told);
+		assert_error(rdmamsg_connect(ctx, test_addr(), port, NULL,
+					     &ep), -ESHUTDOWN, "shut down");
+		assert_error(rdmamsg_listen(ctx, test_addr(), "0", NULL, NULL),
+			     -ESHUTDOWN, "shut down");
+		assert_error(rdmamsg_oob_offer(ctx, NULL, &ep), -ESHUTDOWN,
+			     "shut down");
+		assert_error(rdmamsg_group_join(ctx, "239.1.2.3", NULL,
+						&group), -ESHUTDOWN,
+			     "shut down");
+		told = 0;
+	}
+	close_peers(1);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -341,6 +578,13 @@ int main(int argc, char **argv)
 		TEST(shutdown__unanswered_requests_ARE_REFUSED),
 		TEST(shutdown__a_peer_that_retries_FINDS_THE_SUCCESSOR),
 		TEST(shutdown__a_peer_that_retries_in_vain_TELLS_WHY),
+		TEST(shutdown_wait__messages_under_way_ARE_DELIVERED),
+		TEST(shutdown_wait__a_paused_peer_IS_COUNTED),
+		TEST(shutdown__while_calls_wait_THEY_END),
+		TEST(shutdown__in_every_callback_ENDS),
+		TEST(shutdown__while_connecting_IS_NOT_COUNTED),
+		TEST(shutdown__while_accepting_REFUSES_OR_CLOSES),
+		TEST(shutdown__calls_that_begin_something_ESHUTDOWN),
 	};
 
 	return test_main(tests, NULL, argc, argv);
