@@ -28,6 +28,7 @@
 /* What rdmamsg_shutdown() has begun: loop/shutdown.c */
 struct shutdown {
 	bool begun, over;
+	bool inner;			/* the library itself connects */
 	uint32_t failed;		/* ends that were not graceful since */
 	struct timer timer;		/* timeout_ms */
 };

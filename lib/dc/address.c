@@ -113,7 +113,7 @@ void rdmamsg__dc_pump(struct rdmamsg_dc_address *a)
 		if (ret)
 			rdmamsg__dc_complete(a, cookie, ret);
 	}
-	if (is_open(a) && a->unused && list_empty(&a->msgs))
+	if (is_open(a) && a->leaves && list_empty(&a->msgs))
 		rdmamsg__dc_close(a->initiator);
 }
 
@@ -123,9 +123,11 @@ int rdmamsg__dc_check(const struct rdmamsg_dc_address *a, const char *name)
 {
 	if (!a)
 		return rdmamsg__fail(-EINVAL, "%s: address is NULL", name);
-	if (a->sender->ending || a->unused || a->sender->ctx->closing)
-		return rdmamsg__fail(-ESHUTDOWN, "%s: the sender or the "
-				     "address was destroyed", name);
+	if (a->sender->ending || a->leaves || a->sender->ctx->closing)
+		return rdmamsg__fail(-ESHUTDOWN, "%s: the %s", name,
+				     a->sender->ctx->shutdown.begun ?
+				     "context is being shut down" :
+				     "sender or the address was destroyed");
 	return rdmamsg__ctx_check(a->sender->ctx);
 }
 
@@ -297,6 +299,7 @@ int rdmamsg_dc_address_create(struct rdmamsg_dc_sender *s, const char *host,
 	a->sender = s;
 	a->user = user;
 	a->access_key = access_key;
+	a->leaves = s->ctx->shutdown.begun;
 	memcpy(a->host, host, n);
 	a->service = memcpy(a->host + n, service, m);
 	list_init(&a->msgs);
@@ -327,7 +330,7 @@ void rdmamsg_dc_address_destroy(struct rdmamsg_dc_address *a)
 	if (!a || rdmamsg__try(rdmamsg__ctx_check(a->sender->ctx)) ||
 	    a->unused)
 		return;
-	a->unused = true;
+	a->unused = a->leaves = true;
 	if (is_open(a))
 		rdmamsg__dc_pump(a);
 	if (a->session) {

@@ -136,6 +136,7 @@ struct rdmamsg_dc_address {
 	uint64_t access_key;
 	uint32_t held;			/* by functions that use it */
 	bool unused;			/* the program has destroyed it */
+	bool leaves;			/* takes no more: unused, or shut down */
 	bool connects;			/* its target has no DC for it */
 	const char *service;		/* in 'host', behind its end */
 	char host[];
@@ -165,6 +166,7 @@ struct rdmamsg_dc_sender {
 	size_t copied;			/* bytes of them */
 	size_t wanted;			/* bytes that found no room */
 	bool ending;
+	bool cut;			/* timeout_ms of the shutdown */
 	bool want_writable;
 	uint64_t round;			/* of the context, when it settled */
 	uint64_t uses;
@@ -181,11 +183,20 @@ bool rdmamsg__dc_asks(const struct rdmamsg_dc_address *a);
 bool rdmamsg__dc_offers(const struct rdmamsg_dc_target *t);
 
 /* target.c */
+/* Frees the target if it has ended. */
+void rdmamsg__dc_target_settle(struct rdmamsg_dc_target *t);
+/* Asks the sessions of a target to end. */
+void rdmamsg__dc_target_leave(struct rdmamsg_dc_target *t);
 void rdmamsg__dc_target_free(struct rdmamsg_dc_target *t);
 
 /* sender.c */
 void rdmamsg__dc_sender_due(struct rdmamsg_dc_sender *s);
 void rdmamsg__dc_sender_settle(struct rdmamsg_dc_sender *s);
+/* The context shuts down. Nothing of it is freed. */
+void rdmamsg__dc_sender_leave(struct rdmamsg_dc_sender *s);
+/* Cancels what has not left meanwhile. */
+void rdmamsg__dc_sender_cut(struct rdmamsg_dc_sender *s);
+bool rdmamsg__dc_sender_has_left(const struct rdmamsg_dc_sender *s);
 void rdmamsg__dc_sender_free(struct rdmamsg_dc_sender *s);
 void rdmamsg__dc_complete(struct rdmamsg_dc_address *a, void *cookie,
 			  int status);
@@ -240,8 +251,13 @@ void rdmamsg__dc_release(const struct dc_op *op);
 /* Makes connections for the addresses that wait. */
 void rdmamsg__dc_connect(struct rdmamsg_dc_sender *s);
 void rdmamsg__dc_close(struct initiator *i);
+/* Returns true if a sender closes the endpoint. */
+bool rdmamsg__dc_is_initiator(const struct rdmamsg_ep *ep);
 /* Ends the messages that wait, and then tells why. */
 void rdmamsg__dc_fail(struct rdmamsg_dc_address *a, int status,
+		      const struct rdmamsg_reason *why);
+/* The same, for a context that shuts down and counts it. */
+void rdmamsg__dc_lost(struct rdmamsg_dc_address *a, int status,
 		      const struct rdmamsg_reason *why);
 
 /* dcs.c */
@@ -254,6 +270,13 @@ int rdmamsg__dc_options_check(const struct rdmamsg_ep_options *ep,
 int rdmamsg__dcs_open(struct rdmamsg *ctx);
 void rdmamsg__dcs_settle(struct rdmamsg *ctx);
 void rdmamsg__dcs_close(struct rdmamsg *ctx);
+/*
+ * The context shuts down: messages that wait are sent, and all sessions end.
+ * rdmamsg__dcs_cut() cancels what is left.
+ */
+void rdmamsg__dcs_leave(struct rdmamsg *ctx);
+void rdmamsg__dcs_cut(struct rdmamsg *ctx);
+bool rdmamsg__dcs_have_left(const struct rdmamsg *ctx);
 /* Lets the loop settle soon. */
 void rdmamsg__dcs_wake(struct rdmamsg *ctx);
 

@@ -58,9 +58,9 @@ void rdmamsg__dcs_settle(struct rdmamsg *ctx)
 	struct dcs *d = ctx->dcs;
 
 	while (!list_empty(&d->due_targets))
-		rdmamsg__dc_target_free(list_first(&d->due_targets,
-						   struct rdmamsg_dc_target,
-						   due));
+		rdmamsg__dc_target_settle(list_first(&d->due_targets,
+						     struct rdmamsg_dc_target,
+						     due));
 	while (!list_empty(&d->due_senders)) {
 		struct rdmamsg_dc_sender *s =
 			list_first(&d->due_senders, struct rdmamsg_dc_sender,
@@ -73,6 +73,41 @@ void rdmamsg__dcs_settle(struct rdmamsg *ctx)
 		s->round = ctx->sessions->rounds;
 		rdmamsg__dc_sender_settle(s);
 	}
+}
+
+void rdmamsg__dcs_leave(struct rdmamsg *ctx)
+{
+	struct list *n;
+
+	list_for_each(n, &ctx->dcs->senders)
+		rdmamsg__dc_sender_leave(list_entry(n, struct rdmamsg_dc_sender,
+						    node));
+	list_for_each(n, &ctx->dcs->targets)
+		rdmamsg__dc_target_leave(list_entry(n, struct rdmamsg_dc_target,
+						    node));
+}
+
+void rdmamsg__dcs_cut(struct rdmamsg *ctx)
+{
+	struct list *n;
+
+	list_for_each(n, &ctx->dcs->senders)
+		rdmamsg__dc_sender_cut(list_entry(n, struct rdmamsg_dc_sender,
+						  node));
+}
+
+bool rdmamsg__dcs_have_left(const struct rdmamsg *ctx)
+{
+	struct list *n;
+
+	list_for_each(n, &ctx->dcs->senders)
+		if (!rdmamsg__dc_sender_has_left(
+			list_entry(n, struct rdmamsg_dc_sender, node)))
+			return false;
+	list_for_each(n, &ctx->dcs->targets)
+		if (list_entry(n, struct rdmamsg_dc_target, node)->sessions)
+			return false;
+	return true;
 }
 
 /* All endpoints and listeners have ended. */

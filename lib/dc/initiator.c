@@ -10,6 +10,7 @@
 #include "base/loop.h"
 #include "dc/dc.h"
 #include "dc/session.h"
+#include "session/ep.h"
 #include "wire/dc_frame.h"
 
 #include <errno.h>
@@ -43,6 +44,13 @@ void rdmamsg__dc_fail(struct rdmamsg_dc_address *a, int status,
 		 why->text);
 	rdmamsg__dc_cancel(a, status);
 	rdmamsg__tell(&s->ctx->loop, s->opts.on_failed, s, a, why);
+}
+
+void rdmamsg__dc_lost(struct rdmamsg_dc_address *a, int status,
+		      const struct rdmamsg_reason *why)
+{
+	rdmamsg__ctx_ended(a->sender->ctx, why->error);
+	rdmamsg__dc_fail(a, status, why);
 }
 
 /*
@@ -92,7 +100,11 @@ static void failed(struct rdmamsg_dc_address *a,
 		snprintf(r.text, sizeof(r.text), "the target's library refused "
 			 "the access key: the target has another one");
 	}
-	rdmamsg__dc_fail(a, status_of(why, was_open), &r);
+	/* one that was open has been counted */
+	if (was_open)
+		rdmamsg__dc_fail(a, status_of(why, true), &r);
+	else
+		rdmamsg__dc_lost(a, status_of(why, false), &r);
 }
 
 static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
@@ -169,6 +181,11 @@ static const struct rdmamsg_handlers handlers = {
 	.on_writable = on_writable, .on_closed = on_closed,
 };
 
+bool rdmamsg__dc_is_initiator(const struct rdmamsg_ep *ep)
+{
+	return ep->on.on_closed == on_closed;
+}
+
 /* ---- making connections ----------------------------------------------- */
 
 /* Closes as many as addresses wait, those first that were not used of late. */
@@ -220,7 +237,9 @@ static int begin(struct rdmamsg_dc_address *a)
 	/* only queue pairs of DC have it */
 	if (s->opts.path != RDMAMSG_DC_CONNECTIONS)
 		opts.path = NULL;
+	s->ctx->shutdown.inner = true;
 	ret = rdmamsg_connect(s->ctx, a->host, a->service, &opts, &i->ep);
+	s->ctx->shutdown.inner = false;
 	if (ret) {
 		free(i);
 		return ret;
@@ -246,7 +265,7 @@ static void connect_one(struct rdmamsg_dc_address *a)
 		return;
 	snprintf(why.text, sizeof(why.text), "%s", rdmamsg__text());
 	a->held++;
-	rdmamsg__dc_fail(a, why.error, &why);
+	rdmamsg__dc_lost(a, why.error, &why);
 	a->held--;
 	rdmamsg__dc_address_put(a);
 }

@@ -143,6 +143,35 @@ void rdmamsg_dc_sender_destroy(struct rdmamsg_dc_sender *s)
 	rdmamsg__dc_sender_due(s);
 }
 
+void rdmamsg__dc_sender_leave(struct rdmamsg_dc_sender *s)
+{
+	struct list *n;
+
+	s->told_sessions = true;
+	list_for_each(n, &s->addresses)
+		list_entry(n, struct rdmamsg_dc_address, node)->leaves = true;
+	list_for_each(n, &s->initiators)
+		rdmamsg__dc_pump(list_entry(n, struct initiator,
+					    node)->address);
+	rdmamsg__dc_sender_due(s);
+}
+
+/* Connections that have begun are aborted by the caller, and fail. */
+void rdmamsg__dc_sender_cut(struct rdmamsg_dc_sender *s)
+{
+	if (s->cut)
+		return;
+	s->cut = s->told_sessions = true;
+	s->ctx->shutdown.failed += s->wait_count;
+	cancel_all(s);
+	rdmamsg__dc_sender_due(s);
+}
+
+bool rdmamsg__dc_sender_has_left(const struct rdmamsg_dc_sender *s)
+{
+	return !s->open && !s->session_count && !s->wait_count;
+}
+
 void rdmamsg__dc_sender_free(struct rdmamsg_dc_sender *s)
 {
 	s->ending = true;

@@ -110,7 +110,7 @@ static void end(struct dc_session *x, int status,
 	if (s->ending || s->ctx->closing)
 		rdmamsg__dc_cancel(a, -ECANCELED);
 	else if (why)
-		rdmamsg__dc_fail(a, status, why);
+		rdmamsg__dc_lost(a, status, why);
 	if (!list_empty(&a->msgs))
 		rdmamsg__dc_wait(a);
 	a->held--;
@@ -283,7 +283,7 @@ static void pump(struct dc_peer *peer)
 	pump_msgs(x);
 	if (unlikely(ask_due(x)) && rdmamsg__peer_room(peer))
 		send_ask(x);
-	if (x->state == SESSION_OPEN && x->a->unused && !x->run &&
+	if (x->state == SESSION_OPEN && x->a->leaves && !x->run &&
 	    list_empty(&x->a->msgs))
 		x->state = SESSION_CLOSING;
 	if (bye_due(x) && rdmamsg__peer_room(peer))
@@ -426,7 +426,7 @@ static void on_welcome(struct dc_session *x, const struct dc_frame *f,
 		return;
 	}
 	x->state = SESSION_OPEN;
-	x->s->told_sessions |= x->s->ending || x->a->unused;
+	x->s->told_sessions |= x->s->ending || x->a->leaves;
 	/* addresses that wait may need the initiator at once */
 	rdmamsg__dc_sender_due(x->s);
 }
@@ -695,14 +695,16 @@ int rdmamsg__session_begin(struct rdmamsg_dc_address *a,
 static void obey(struct dc_session *x)
 {
 	const struct rdmamsg_dc_address *a = x->a;
-	const bool ending = x->s->ending;
+	const bool ending = x->s->ending || x->s->cut;
 
 	if (!a)
 		return;
+	if (x->s->cut)
+		rdmamsg__ctx_ended(x->s->ctx, -ETIMEDOUT);
 	if (ending)
 		rdmamsg__dc_cancel(x->a, -ECANCELED);
 	if (x->state == SESSION_OPEN &&
-	    (ending || (a->unused && list_empty(&a->msgs)))) {
+	    (ending || (a->leaves && list_empty(&a->msgs)))) {
 		x->state = SESSION_CLOSING;
 		x->quiet = 0;
 	}

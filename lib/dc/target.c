@@ -43,10 +43,16 @@ struct link {
 	uint64_t sender;
 };
 
-/* Frees a target that has been destroyed, once nobody is there any more. */
+/* Returns true if it has been destroyed, and nobody is there any more. */
+static bool has_ended(const struct rdmamsg_dc_target *t)
+{
+	return !t->listener && !t->connections && !t->sessions;
+}
+
+/* A context that shuts down looks how many are there. */
 void rdmamsg__dc_target_due(struct rdmamsg_dc_target *t)
 {
-	if (t->listener || t->connections || t->sessions || t->ctx->closing)
+	if (t->ctx->closing || !(has_ended(t) || t->ctx->shutdown.begun))
 		return;
 	if (list_empty(&t->due))
 		list_add_tail(&t->ctx->dcs->due_targets, &t->due);
@@ -480,6 +486,18 @@ void rdmamsg_dc_target_destroy(struct rdmamsg_dc_target *t)
 		rdmamsg_ep_close(list_entry(n, struct link, node)->ep);
 	rdmamsg__visitors_leave(t);
 	rdmamsg__dc_target_due(t);
+}
+
+void rdmamsg__dc_target_leave(struct rdmamsg_dc_target *t)
+{
+	rdmamsg__visitors_leave(t);
+}
+
+void rdmamsg__dc_target_settle(struct rdmamsg_dc_target *t)
+{
+	list_del(&t->due);
+	if (has_ended(t))
+		rdmamsg__dc_target_free(t);
 }
 
 void rdmamsg__dc_target_free(struct rdmamsg_dc_target *t)

@@ -97,8 +97,10 @@ static void settle(struct rdmamsg *ctx)
 		rdmamsg__chains_settle(ctx);
 		rdmamsg__shutdown_go_on(ctx);
 	}
-	if (rdmamsg__dcs_due(ctx->dcs))
+	if (rdmamsg__dcs_due(ctx->dcs)) {
 		rdmamsg__dcs_settle(ctx);
+		rdmamsg__shutdown_go_on(ctx);
+	}
 	if (unlikely(!list_empty(&ctx->loop.ended)))
 		rdmamsg__watches_reap(&ctx->loop);
 	if (unlikely(ctx->devices->reap))

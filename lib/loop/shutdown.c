@@ -16,6 +16,7 @@
 #include "base/timer.h"
 #include "chain/chain.h"
 #include "cm/connect.h"
+#include "dc/dc.h"
 #include "group/group.h"
 #include "loop/shutdown.h"
 #include "session/ep.h"
@@ -31,13 +32,15 @@ static const char timed_out[] =
 	"rdmamsg_shutdown: its timeout_ms has passed: not closed";
 
 /*
- * Returns true if the endpoint ends by itself. Carriers belong to sessions. A
- * chain that runs has accepted steps. An accepted peer that has not sent SETUP
+ * Returns true if the endpoint ends by itself. Carriers belong to sessions, and
+ * initiators to senders, which may still have messages for them. A chain that
+ * runs has accepted steps. An accepted peer that has not sent SETUP
  * is refused when SETUP comes, because an end before that looks like a crash.
  */
 static bool goes_on(const struct rdmamsg_ep *ep)
 {
-	return ep->carries || (ep->chain && ep->chain->busy) ||
+	return ep->carries || rdmamsg__dc_is_initiator(ep) ||
+	       (ep->chain && ep->chain->busy) ||
 	       (ep->connect.passive && ep->state < EP_OPEN);
 }
 
@@ -55,7 +58,8 @@ static void close_eps(struct rdmamsg *ctx)
 
 static bool is_empty(struct rdmamsg *ctx)
 {
-	return list_empty(&ctx->sessions->eps) && !rdmamsg__group_any(ctx);
+	return list_empty(&ctx->sessions->eps) && !rdmamsg__group_any(ctx) &&
+	       rdmamsg__dcs_have_left(ctx);
 }
 
 static void end(struct rdmamsg *ctx)
@@ -87,6 +91,7 @@ static void abort_all(struct rdmamsg *ctx)
 	list_for_each_safe(n, t, &ctx->sessions->eps)
 		rdmamsg__ep_abort(list_entry(n, struct rdmamsg_ep, node),
 				  RDMAMSG_CAUSE_TIMEOUT, -ETIMEDOUT, timed_out);
+	rdmamsg__dcs_cut(ctx);
 	while ((g = rdmamsg__group_any(ctx)))
 		rdmamsg__group_end(g, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_TIMEOUT,
 				   -ETIMEDOUT, "%s", timed_out);
@@ -112,6 +117,7 @@ static int begin(struct rdmamsg *ctx)
 	rdmamsg__listeners_drain(ctx);
 	rdmamsg__requests_turn_away(ctx);
 	rdmamsg__groups_leave(ctx);
+	rdmamsg__dcs_leave(ctx);
 	close_eps(ctx);
 	return 0;
 }

@@ -684,6 +684,7 @@ static void context__closed_with_all_of_it_ALL_END(void **state)
 }
 
 #include "dc_kills.h"
+#include "dc_shutdown.h"
 
 /* ---- bad arguments ---------------------------------------------------- */
 
@@ -744,6 +745,9 @@ static const struct CMUnitTest tests[] = {
 	TEST(sender__destroyed_at_any_time_EACH_COMPLETES),
 	TEST(target__destroyed_at_any_time_NO_FALSE_SUCCESS),
 	TEST(context__closed_with_all_of_it_ALL_END),
+	TEST(sender__shut_down_WAITING_MESSAGES_ARE_SENT),
+	TEST(sender__shut_down_without_an_answer_IS_COUNTED),
+	TEST(target__shut_down_NO_FALSE_SUCCESS),
 	TEST(senders__killed_at_random_OTHERS_LOSE_NOTHING),
 	TEST(target__killed_ITS_MESSAGES_END_OTHERS_ARRIVE),
 	TEST(arguments__of_no_use_REFUSED),
