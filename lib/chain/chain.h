@@ -203,6 +203,8 @@ void rdmamsg__chains_close(struct rdmamsg *ctx);
 int rdmamsg__chain_own(struct rdmamsg *ctx, struct rdmamsg_ep *ep,
 		       struct chain_ep **ret);
 void rdmamsg__chain_ep_put(struct chain_ep *end);
+/* Returns true if a run with the endpoint, or with its team, has not ended. */
+bool rdmamsg__chain_ep_runs(const struct chain_ep *end);
 /*
  * Removes the first message that waits. NULL: there is none. Valid until the
  * next message comes. The caller frees its 'msg'.

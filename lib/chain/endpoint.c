@@ -11,6 +11,7 @@
 #include "base/util.h"
 #include "chain/carry.h"
 #include "chain/chain.h"
+#include "chain/team.h"
 #include "chain/channel.h"
 #include "chain/native.h"
 #include "memory/pool.h"
@@ -182,6 +183,14 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	rdmamsg__natives_let_go(end);
 	rdmamsg__tell(&ctx->loop, ep->on.on_closed, ep, why);
 	rdmamsg__chain_ep_put(end);
+}
+
+bool rdmamsg__chain_ep_runs(const struct chain_ep *end)
+{
+	const struct rdmamsg_chain *c = end->team ? end->team->chain :
+					end->busy;
+
+	return c && c->state != CHAIN_IDLE;
 }
 
 int rdmamsg__chain_own(struct rdmamsg *ctx, struct rdmamsg_ep *ep,

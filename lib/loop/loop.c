@@ -22,7 +22,6 @@
 #include "group/group.h"
 #include "session/tx.h"
 #include "loop/left.h"
-#include "loop/shutdown.h"
 #include "loop/wait.h"
 #include "cm/rdma/cm.h"
 #include "session/ep.h"
@@ -45,19 +44,6 @@
 #include <rdmamsg/rdmamsg.h>
 
 #define BUDGET		256	/* completions per rdmamsg_process() */
-
-static void free_dead(struct rdmamsg *ctx)
-{
-	while (!list_empty(&ctx->sessions->dead)) {
-		struct rdmamsg_ep *ep = list_first(&ctx->sessions->dead,
-						   struct rdmamsg_ep, node);
-
-		list_del(&ep->node);
-		list_add_tail(&ctx->sessions->held, &ep->node);
-		rdmamsg_ep_release(ep);
-	}
-	rdmamsg__shutdown_go_on(ctx);
-}
 
 /*
  * Every call ends here. Does the work that callbacks have left, before the
@@ -87,20 +73,20 @@ static void settle(struct rdmamsg *ctx)
 			rdmamsg__tx_flush(ctx);
 		}
 	}
-	if (unlikely(!list_empty(&ctx->sessions->dead)))
-		free_dead(ctx);
-	if (unlikely(!list_empty(&ctx->groups->dead))) {
+	while (unlikely(!list_empty(&ctx->sessions->dead))) {
+		struct rdmamsg_ep *ep = list_first(&ctx->sessions->dead,
+						   struct rdmamsg_ep, node);
+
+		list_del(&ep->node);
+		list_add_tail(&ctx->sessions->held, &ep->node);
+		rdmamsg_ep_release(ep);
+	}
+	if (unlikely(!list_empty(&ctx->groups->dead)))
 		rdmamsg__groups_settle(ctx);
-		rdmamsg__shutdown_go_on(ctx);
-	}
-	if (!list_empty(&ctx->chains->ended)) {
+	if (!list_empty(&ctx->chains->ended))
 		rdmamsg__chains_settle(ctx);
-		rdmamsg__shutdown_go_on(ctx);
-	}
-	if (rdmamsg__dcs_due(ctx->dcs)) {
+	if (rdmamsg__dcs_due(ctx->dcs))
 		rdmamsg__dcs_settle(ctx);
-		rdmamsg__shutdown_go_on(ctx);
-	}
 	if (unlikely(!list_empty(&ctx->loop.ended)))
 		rdmamsg__watches_reap(&ctx->loop);
 	if (unlikely(ctx->devices->reap))

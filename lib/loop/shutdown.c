@@ -7,7 +7,8 @@
  *	              +--------------> abort -----------------+
  *
  * Until it is over, the listeners reject with a reason that lets the peer try
- * elsewhere. Nobody polls for the end: settling looks when something has ended.
+ * elsewhere. Each settling looks whether something has ended, by a function that
+ * takes the place of the usual one, so that other contexts need not ask.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -18,7 +19,7 @@
 #include "cm/connect.h"
 #include "dc/dc.h"
 #include "group/group.h"
-#include "loop/shutdown.h"
+#include "loop/wait.h"
 #include "session/ep.h"
 #include "session/sessions.h"
 
@@ -40,7 +41,7 @@ static const char timed_out[] =
 static bool goes_on(const struct rdmamsg_ep *ep)
 {
 	return ep->carries || rdmamsg__dc_is_initiator(ep) ||
-	       (ep->chain && ep->chain->busy) ||
+	       (ep->chain && rdmamsg__chain_ep_runs(ep->chain)) ||
 	       (ep->connect.passive && ep->state < EP_OPEN);
 }
 
@@ -74,13 +75,26 @@ static void end(struct rdmamsg *ctx)
 		      ctx->shutdown.failed);
 }
 
-void rdmamsg__shutdown_go_on(struct rdmamsg *ctx)
+static void go_on(struct rdmamsg *ctx)
 {
-	if (!ctx->shutdown.begun || ctx->shutdown.over || ctx->closing)
+	if (ctx->shutdown.over || ctx->closing)
 		return;
-	close_eps(ctx);
+	/* a run may have ended */
+	if (!list_empty(&ctx->chains->all) || !list_empty(&ctx->chains->teams))
+		close_eps(ctx);
 	if (is_empty(ctx))
 		end(ctx);
+}
+
+/* Takes the place of rdmamsg__settle_now(). */
+static void settle(struct rdmamsg *ctx)
+{
+	rdmamsg__enter(ctx);
+	do {
+		rdmamsg__settle_now(ctx);
+		go_on(ctx);
+	} while (ctx->loop.work);
+	rdmamsg__leave(ctx);
 }
 
 static void abort_all(struct rdmamsg *ctx)
@@ -103,7 +117,7 @@ static void on_timer(struct timer *t)
 
 	if (!is_empty(ctx))
 		abort_all(ctx);
-	rdmamsg__shutdown_go_on(ctx);
+	ctx->loop.work = true;
 }
 
 static int begin(struct rdmamsg *ctx)
@@ -114,6 +128,7 @@ static int begin(struct rdmamsg *ctx)
 		return rdmamsg__fail(ret, "rdmamsg_shutdown: no memory");
 	rdmamsg__timer_init(&ctx->shutdown.timer, on_timer);
 	ctx->shutdown.begun = true;
+	ctx->settle = settle;
 	rdmamsg__listeners_drain(ctx);
 	rdmamsg__requests_turn_away(ctx);
 	rdmamsg__groups_leave(ctx);

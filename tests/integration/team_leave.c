@@ -54,6 +54,50 @@ static void close__before_the_next_operation_ESHUTDOWN(void **state)
 	mesh_close();
 }
 
+/* A member shuts down in the operation, which the last member begins later. */
+static void shutdown__in_the_operation_ENDS_IT_FIRST(void)
+{
+	mesh_open(4, MESH_MAX);
+	mesh_teams();
+	begin_all();
+	WAIT_FOR(mesh_all_done(1));
+	for (uint32_t i = 0; i < 3; i++)
+		begin(i);
+	assert_int_equal(rdmamsg_shutdown(members[1].ctx, -1), 0);
+	while (!test_idle())
+		test_pump(1);
+	assert_int_equal(members[1].done, 1);
+	begin(3);
+	WAIT_FOR(mesh_all_done(2));
+	for (uint32_t i = 0; i < 4; i++) {
+		assert_int_equal(members[i].status, 0);
+		assert_int_equal(out[i], 1111);
+	}
+	for (uint32_t i = 0; i < 4; i++)
+		if (i != 1)
+			WAIT_FOR(!members[i].links[1].ep);
+	assert_error(rdmamsg_team_barrier(members[1].team, NULL), -ESHUTDOWN,
+		     "");
+	for (uint32_t i = 0; i < 4; i++)
+		if (i != 1)
+			assert_int_equal(members[i].links[1].why.cause,
+					 RDMAMSG_CAUSE_CLOSED);
+	mesh_close();
+}
+
+static void shutdown__in_native_operation_ENDS_IT_FIRST(void **state)
+{
+	mesh_take(native);
+	shutdown__in_the_operation_ENDS_IT_FIRST();
+}
+
+static void shutdown__in_loop_operation_ENDS_IT_FIRST(void **state)
+{
+	mesh_take((struct mesh_way){ RDMAMSG_CHAIN_LOOP, RDMAMSG_CHAIN_LOOP,
+				     false });
+	shutdown__in_the_operation_ENDS_IT_FIRST();
+}
+
 /* The root has no step after its sends, so it may close. */
 static void close__after_the_broadcast_ARRIVES(void **state)
 {
@@ -222,6 +266,8 @@ static void allreduce__a_program_sleeps_ENDS(void **state)
 
 static const struct CMUnitTest tests[] = {
 	TEST(close__before_the_next_operation_ESHUTDOWN),
+	TEST(shutdown__in_native_operation_ENDS_IT_FIRST),
+	TEST(shutdown__in_loop_operation_ENDS_IT_FIRST),
 	TEST(close__after_the_broadcast_ARRIVES),
 	TEST(allreduce__a_program_sleeps_ENDS),
 	TEST(kill__between_operations_NO_WRONG_SUM),
