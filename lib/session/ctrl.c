@@ -464,7 +464,7 @@ void rdmamsg__ctrl_let_in(struct rdmamsg_ep *ep)
 {
 	int err;
 
-	if (unlikely(ep->ctx->shutdown.begun) && !ep->carries) {
+	if (unlikely(ep->ctx->shutdown.begun) && !ep->connect.carrier) {
 		turn_away(ep);
 		return;
 	}

@@ -290,7 +290,7 @@ void rdmamsg__ep_connected(struct rdmamsg_ep *ep)
 		rdmamsg__carrier_open(ep);
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_connected, ep);
 	/* too late to refuse the peer */
-	if (unlikely(ep->ctx->shutdown.begun) && !ep->carries)
+	if (unlikely(ep->ctx->shutdown.begun) && !ep->connect.carrier)
 		rdmamsg_ep_close(ep);
 }
 

@@ -168,7 +168,7 @@ static void tell_closed(struct rdmamsg_ep *ep)
 		rdmamsg_name(RDMAMSG_NAME_WHO, r->who),
 		rdmamsg_name(RDMAMSG_NAME_CAUSE, r->cause), r->text);
 	log_history(ep);
-	if (ep->connect.told && !ep->carries)
+	if (ep->connect.told && !ep->connect.carrier)
 		rdmamsg__ctx_ended(ep->ctx, r->error);
 	probe(closed, ep, r->who, r->cause, r->error,
 	      (const char *)r->text);

@@ -412,6 +412,29 @@ static void lane__lost_with_its_alternate_ARMED_AGAIN(void **state)
 	end_pair();
 }
 
+/* The messages wait for another lane, and the close for them. */
+static void shutdown__while_the_lane_is_lost_ALL_ARRIVES(void **state)
+{
+	need_ib();
+	open_mortal(&ladder, &ladder, 2000);
+	pour();
+	WAIT_FOR(p.s.sent_ok && p.c.sent_ok);
+	harm_all_ports(false);
+	WAIT_FOR(path_of(&p.c).down && path_of(&p.s).down);
+	pouring = false;
+	assert_true(p.s.sent > p.s.sent_ok || p.c.sent > p.c.sent_ok);
+	assert_int_equal(rdmamsg_shutdown(p.s.ctx, -1), 0);
+	while (!test_idle())
+		test_pump(1);
+	assert_int_equal(p.s.closed + p.c.closed, 0);
+	harm_all_ports(true);
+	WAIT_FOR(p.c.closed && p.s.closed);
+	pair_check_graceful(&p);
+	assert_int_equal(p.c.why.who, RDMAMSG_WHO_PEER);
+	assert_int_equal(rdmamsg_shutdown_wait(p.s.ctx, -1), 0);
+	pair_fini(&p);
+}
+
 static void migrate__not_armed_ERROR(void **state)
 {
 	struct rdmamsg_migrate_options to = { .size = sizeof(to), .port = 1 };
@@ -723,6 +746,7 @@ int main(int argc, char **argv)
 		PATH_TEST(alternate__wanted_port_ARMED),
 		PATH_TEST(migrate__back_and_forth_EACH_MESSAGE_ONCE),
 		PATH_TEST(migrate__both_ends_at_once_ONE_MIGRATION),
+		PATH_TEST(shutdown__while_the_lane_is_lost_ALL_ARRIVES),
 		PATH_TEST(migrate__not_armed_ERROR),
 		PATH_TEST(alternate__without_the_cm_ARMED),
 		PATH_TEST(lane__after_lane_ARMED_AGAIN),

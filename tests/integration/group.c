@@ -502,6 +502,56 @@ static void address__of_no_group_EINVAL(void **state)
 	assert_error(join(ctx, &m, GROUP), -EADDRNOTAVAIL, "192.0.2.201");
 }
 
+/* A publisher whose END has come is not followed any more. */
+static bool is_told(const struct member *m)
+{
+	struct rdmamsg_group_counters stats = { .size = sizeof(stats) };
+
+	return m->messages == 20 &&
+	       rdmamsg_group_sender_stats(m->group, m->sender, &stats) ==
+		       -ENOENT;
+}
+
+static void shutdown__of_a_publisher_SUBSCRIBERS_ARE_TOLD(void **state)
+{
+	struct member m[3] = {
+		member(RDMAMSG_GROUP_REPAIR), member(0),
+		member(RDMAMSG_GROUP_REPAIR),
+	};
+	struct rdmamsg *ctx = test_open(NULL);
+
+	join_all(&m[1], 2, GROUP);
+	assert_int_equal(join(ctx, &m[0], GROUP), 0);
+	WAIT_FOR(m[0].joined);
+	for (uint32_t k = 0; k < 20; k++)
+		publish(&m[0], k, 10000);
+	assert_int_equal(rdmamsg_shutdown(ctx, -1), 0);
+	WAIT_FOR(m[0].closed);
+	assert_int_equal(m[0].why.cause, RDMAMSG_CAUSE_CLOSED);
+	assert_int_equal(m[0].why.error, 0);
+	assert_int_equal(rdmamsg_shutdown_wait(ctx, -1), 0);
+	WAIT_FOR(is_told(&m[1]) && is_told(&m[2]));
+	test_close(ctx);
+	leave_all(&m[1], 2);
+}
+
+/* A member that only receives leaves at once, as does one that still joins. */
+static void shutdown__of_members_THEY_LEAVE(void **state)
+{
+	struct member m[2] = { member(RDMAMSG_GROUP_SUBSCRIBE), member(0) };
+	struct rdmamsg *ctx = test_open(NULL);
+
+	assert_int_equal(join(ctx, &m[0], GROUP), 0);
+	WAIT_FOR(m[0].joined);
+	assert_int_equal(join(ctx, &m[1], "239.7.7.8"), 0);
+	assert_int_equal(rdmamsg_shutdown_wait(ctx, WAIT_MS), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(m[i].closed, 1);
+		assert_int_equal(m[i].why.error, 0);
+	}
+	test_close(ctx);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -519,6 +569,8 @@ int main(int argc, char **argv)
 		TEST(publisher__that_leaves_at_once_HAS_SENT_ALL),
 		TEST(sent__each_message_IS_TOLD_IN_ORDER),
 		TEST(address__of_no_group_EINVAL),
+		TEST(shutdown__of_a_publisher_SUBSCRIBERS_ARE_TOLD),
+		TEST(shutdown__of_members_THEY_LEAVE),
 	};
 
 	end_on_iwarp(NO_GROUPS);

@@ -5,10 +5,13 @@
 #include "request.h"
 #include "thread.h"
 
+#include <signal.h>
+#include <sys/wait.h>
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/flow.h>
 #include <rdmamsg/group.h>
 #include <rdmamsg/listener.h>
+#include <rdmamsg/memory.h>
 #include <rdmamsg/oob.h>
 
 #define PEERS	3
@@ -31,9 +34,7 @@ static void on_shutdown(struct rdmamsg *of, uint32_t count)
 	failed = count;
 }
 
-static const struct rdmamsg_options options = {
-	.size = sizeof(options), .on_shutdown = on_shutdown,
-};
+static const struct rdmamsg_srq_options *ctx_srq;	/* of open_ctx() */
 
 static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 {
@@ -45,6 +46,11 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 
 static void open_ctx(void)
 {
+	const struct rdmamsg_options options = {
+		.size = sizeof(options), .srq = ctx_srq,
+		.on_shutdown = on_shutdown,
+	};
+
 	accepted = 0;
 	told = failed = 0;
 	ctx = test_open(&options);
@@ -565,6 +571,122 @@ static void shutdown__calls_that_begin_something_ESHUTDOWN(void **state)
 	close_peers(1);
 }
 
+/* ---- other objects ------------------------------------------------------ */
+
+static void shutdown__on_a_shared_receive_queue_ALL_IS_DELIVERED(void **state)
+{
+	const struct rdmamsg_srq_options srq = { .size = sizeof(srq) };
+
+	ctx_srq = &srq;
+	open_peers(PEERS);
+	ctx_srq = NULL;
+	send_both_ways(PEERS);
+	begin(-1);
+	WAIT_FOR(told);
+	assert_int_equal(failed, 0);
+	for (int i = 0; i < PEERS; i++) {
+		WAIT_FOR(c[i].closed);
+		check_end(&s[i], RDMAMSG_WHO_LOCAL);
+		check_end(&c[i], RDMAMSG_WHO_PEER);
+	}
+	close_peers(PEERS);
+}
+
+static void dial_oob(struct end *e)
+{
+	if (rdmamsg_oob_connect(e->ctx, test_addr(), port, &e->opts, &e->ep))
+		fail_msg("rdmamsg_oob_connect: %s", rdmamsg_error());
+}
+
+/* The first late peer gives up. The second waits for a successor. */
+static void shutdown__out_of_band_IS_REFUSED(void **state)
+{
+	struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .on_request = on_request,
+	};
+	struct rdmamsg_listener_counters stats = { .size = sizeof(stats) };
+	struct rdmamsg_listener *l;
+	struct end late[2];
+
+	if (test_iwarp())
+		skip_because(NO_OOB);
+	open_peers(1);
+	if (rdmamsg_oob_listen(ctx, test_addr(), "0", &opts, &l))
+		fail_msg("rdmamsg_oob_listen: %s", rdmamsg_error());
+	listener_service(l, port);
+	send_to_paused(0);
+	begin(-1);
+	for (int i = 0; i < 2; i++) {
+		end_init(&late[i], "late", test_open(NULL));
+		late[i].opts.flags = i ? RDMAMSG_EP_RETRY : 0;
+		dial_oob(&late[i]);
+	}
+	expect_end(&late[0], RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_RESOURCES,
+		   -ENOBUFS);
+	WAIT_FOR(!rdmamsg_listener_stats(l, &stats) &&
+		 stats.rejected_draining >= 3);
+	assert_int_equal(late[1].closed, 0);
+	test_close(ctx);
+	ctx = test_open(NULL);
+	end_init(&s[1], "successor", ctx);
+	assert_int_equal(rdmamsg_oob_listen(ctx, test_addr(), port, &opts, &l),
+			 0);
+	WAIT_FOR(late[1].connected && s[1].connected);
+	rdmamsg_ep_close(late[1].ep);
+	WAIT_FOR(late[1].closed && s[1].closed);
+	check_end(&late[1], RDMAMSG_WHO_LOCAL);
+	for (int i = 0; i < 2; i++)
+		end_fini(&late[i]);
+	end_fini(&s[1]);
+	close_peers(1);
+}
+
+/* ---- a killed peer ------------------------------------------------------ */
+
+static int role_idle(int argc, char **argv)
+{
+	struct end e;
+
+	end_init(&e, "child", test_open(NULL));
+	e.expect_nothing = true;
+	dial(&e, test_addr(), argv[0], WAIT_MS);
+	while (!e.closed)
+		test_pump(1000);
+	return 0;
+}
+
+static const struct role roles[] = { { "idle", role_idle }, { NULL } };
+
+static void shutdown__a_peer_is_killed_IS_COUNTED(void **state)
+{
+	struct child child;
+
+	open_peers(1);
+	end_init(&s[1], "survivor", ctx);
+	s[1].peer = &c[1];
+	end_init(&c[1], "killed", NULL);
+	child_start(&child, "idle", port);
+	WAIT_FOR(s[1].connected);
+	send_both_ways(1);
+	kill(child.pid, SIGKILL);
+	/* accepted, because nothing tells this side of the death yet */
+	for (uint32_t k = 0; k < 10; k++)
+		assert_int_equal(end_send(&s[1], HOW_SENDV, mixed_size(k), k),
+				 0);
+	begin(-1);
+	WAIT_PASSING(told);
+	assert_int_equal(failed, 1);
+	assert_true(s[1].why.error);
+	end_check_cookies(&s[1]);
+	WAIT_FOR(c[0].closed);
+	check_end(&s[0], RDMAMSG_WHO_LOCAL);
+	check_end(&c[0], RDMAMSG_WHO_PEER);
+	assert_true(WIFSIGNALED(child_wait(&child)));
+	close_peers(1);
+	end_fini(&s[1]);
+	end_fini(&c[1]);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -585,7 +707,10 @@ int main(int argc, char **argv)
 		TEST(shutdown__while_connecting_IS_NOT_COUNTED),
 		TEST(shutdown__while_accepting_REFUSES_OR_CLOSES),
 		TEST(shutdown__calls_that_begin_something_ESHUTDOWN),
+		TEST(shutdown__on_a_shared_receive_queue_ALL_IS_DELIVERED),
+		TEST(shutdown__out_of_band_IS_REFUSED),
+		TEST(shutdown__a_peer_is_killed_IS_COUNTED),
 	};
 
-	return test_main(tests, NULL, argc, argv);
+	return test_main(tests, roles, argc, argv);
 }
