@@ -1,8 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A server that sends every message back: echo [HOST] PORT */
+/* A server that sends every message back, until Ctrl-C: echo [HOST] PORT */
 #include "usage.h"
 
+#include <signal.h>
+
 #include <rdmamsg/rdmamsg.h>
+
+static struct rdmamsg *ctx;
+
+static void on_signal(int sig)
+{
+	rdmamsg_stop(ctx);
+}
 
 static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
@@ -23,7 +32,7 @@ int main(int argc, char **argv)
 		.size = sizeof(opts), .ep = &ep,
 	};
 	struct rdmamsg_listener *listener;
-	struct rdmamsg *ctx;
+	int failed;
 
 	usage(argc, argv, "echo [HOST] PORT", 1, 2);
 	if (rdmamsg_open(&ctx, NULL) ||
@@ -34,7 +43,12 @@ int main(int argc, char **argv)
 	}
 	printf("listening on port %u\n", rdmamsg_listener_port(listener));
 	fflush(stdout);
+	signal(SIGINT, on_signal);
 	rdmamsg_run(ctx);
+	/* the answers that are under way arrive */
+	failed = rdmamsg_shutdown_wait(ctx, 5000);
+	if (failed)
+		fprintf(stderr, "echo: %d connections failed\n", failed);
 	rdmamsg_close(ctx);
-	return 0;
+	return failed != 0;
 }

@@ -180,6 +180,33 @@ static void do_close_behind(void)
 				     ends[i].name, t);
 }
 
+static bool is_shut(void)
+{
+	return is_closed() && ctxs[SERVER]->shutdown.over;
+}
+
+/* The same for the end of a context. A call that fails begins nothing. */
+static void do_shutdown(void)
+{
+	send_items(&ends[CLIENT], 0, 7);
+	send_items(&ends[SERVER], 0, 7);
+	ends[CLIENT].expected_end = ends[SERVER].expected_end = true;
+	if (told(rdmamsg_shutdown(ctxs[SERVER], -1)) &&
+	    rdmamsg_shutdown(ctxs[SERVER], -1))
+		fail("shutting down: %s", rdmamsg_error());
+	if (!drive(is_shut, BODY_MS))
+		fail("shutting down: not over");
+	if (ctxs[SERVER]->shutdown.failed && !reported)
+		fail("shutting down: a connection was lost");
+	for (int i = 0; i < 2; i++)
+		for (int t = 0; t < 8 && !reported; t++)
+			if (!ends[i].items[t].received)
+				fail("%s: a shutdown lost item %d",
+				     ends[i].name, t);
+	close_ctx(CLIENT);
+	close_ctx(SERVER);
+}
+
 /* Aborts with all kinds of operations in flight. */
 void do_abort(void)
 {
@@ -315,6 +342,7 @@ const struct scenario message_scenarios[] = {
 	  .calls = " calloc dereg_mr dealloc_pd destroy_cq close_device " },
 	{ "close", CONNECTED, do_close },
 	{ "close-behind", CONNECTED, do_close_behind },
+	{ "shutdown", CONNECTED, do_shutdown },
 	{ "abort", CONNECTED, do_abort },
 	{ "teardown", CONNECTED, do_teardown },
 	{ "guarded-connect", LISTENING, do_connect, .guarded = true,
