@@ -44,6 +44,9 @@ static void sender__shut_down_WAITING_MESSAGES_ARE_SENT(void **state)
 	for (uint32_t k = 0; k < LAST; k++)
 		for (uint32_t i = 0; i < TARGETS; i++)
 			assert_int_equal(post(a[i], k, &c[i * LAST + k]), 0);
+	/* two of them connect, and the others wait */
+	test_drive(near);
+	assert_int_equal(sender_attr(&mail).connects, 2);
 	assert_int_equal(rdmamsg_shutdown(near, -1), 0);
 	assert_error(rdmamsg_dc_send(a[0], "x", 1, 0, NULL), -ESHUTDOWN,
 		     "shut down");
