@@ -33,6 +33,9 @@ struct shutdown {
 	struct timer timer;		/* timeout_ms */
 };
 
+/* Subtracted from hot.polls while completions of the inline poll are handled. */
+#define HOT_INSIDE	(1 << 30)
+
 struct rdmamsg {
 	struct rdmamsg_hot_ctx hot;	/* first: the inlines use it */
 	uint32_t magic;			/* 0 in a forked child */
@@ -44,6 +47,9 @@ struct rdmamsg {
 		enum ibv_wc_opcode opcode;
 	} received;
 	struct loop loop;		/* its hot members are first */
+	/* completions that were polled together and are being handled */
+	const struct ibv_wc *handled;
+	int handled_count;
 	struct devices *devices;	/* device/ */
 	struct memory *memory;		/* memory/ */
 	struct lanes *lanes;		/* lane/ */

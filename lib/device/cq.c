@@ -11,6 +11,7 @@
 #include "base/watch.h"
 #include "device/cq.h"
 #include "device/device.h"
+#include "device/early.h"
 #include "device/use.h"
 #include "device/verbs_call.h"
 
@@ -27,8 +28,7 @@
 #define CQ_FIRST	1024
 #define CQ_FIXED	16384	/* for devices that cannot resize */
 
-/* Enables the inline poll, which needs exactly one completion queue. */
-static void hot_update(struct rdmamsg *ctx)
+void rdmamsg__cq_inline(struct rdmamsg *ctx)
 {
 	struct list *n, *m;
 	struct ibv_cq *only = NULL;
@@ -39,9 +39,10 @@ static void hot_update(struct rdmamsg *ctx)
 			only = list_entry(m, struct cq, node)->ibv;
 			count++;
 		}
-	ctx->hot.cq = count == 1 ? only : NULL;
-	/* rdmamsg__leave() starts the inline poll again */
-	ctx->hot.polls = min(ctx->hot.polls, 0);
+	ctx->hot.cq = count == 1 && !ctx->devices->early ? only : NULL;
+	/* the next call starts the inline poll again, in rdmamsg__leave() */
+	ctx->hot.polls = ctx->hot.polls < -HOT_INSIDE / 2 ? -HOT_INSIDE :
+			 min(ctx->hot.polls, 0);
 	ctx->loop.work = true;
 }
 
@@ -156,7 +157,7 @@ static int cq_new(struct dev *dev, uint32_t entries, uint32_t vector, bool own,
 	cq->vector = vector;
 	cq->own = own;
 	list_add_tail(&dev->cqs, &cq->node);
-	hot_update(dev->ctx);
+	rdmamsg__cq_inline(dev->ctx);
 	*ret_cq = cq;
 	return 0;
 
@@ -241,6 +242,7 @@ static void cq_free(struct dev *dev, struct cq *cq)
 	if (rdmamsg__v_destroy_cq(dev->device->v, cq->ibv))
 		log_error("device %s: a completion queue could not be "
 			  "destroyed", dev->device->name);
+	rdmamsg__early_drop(dev->ctx, &cq->early);
 	list_del(&cq->node);
 	free(cq);
 }
@@ -251,7 +253,7 @@ void rdmamsg__cq_put(struct dev *dev, struct cq *cq, uint32_t entries)
 	if (!cq->own)
 		return;
 	cq_free(dev, cq);
-	hot_update(dev->ctx);
+	rdmamsg__cq_inline(dev->ctx);
 }
 
 void rdmamsg__cqs_free(struct dev *dev)
@@ -260,7 +262,7 @@ void rdmamsg__cqs_free(struct dev *dev)
 
 	list_for_each_safe(n, t, &dev->cqs)
 		cq_free(dev, list_entry(n, struct cq, node));
-	hot_update(dev->ctx);
+	rdmamsg__cq_inline(dev->ctx);
 }
 
 void rdmamsg__cqs_take_out(struct dev *dev, struct list *to)
@@ -268,16 +270,19 @@ void rdmamsg__cqs_take_out(struct dev *dev, struct list *to)
 	struct list *n, *t;
 
 	list_for_each_safe(n, t, &dev->cqs) {
+		rdmamsg__early_drop(dev->ctx,
+				    &list_entry(n, struct cq, node)->early);
 		list_del(n);
 		list_add_tail(to, n);
 	}
-	hot_update(dev->ctx);
+	rdmamsg__cq_inline(dev->ctx);
 }
 
 void rdmamsg__cq_take_out(struct dev *dev, struct cq *cq)
 {
+	rdmamsg__early_drop(dev->ctx, &cq->early);
 	list_del(&cq->node);
-	hot_update(dev->ctx);
+	rdmamsg__cq_inline(dev->ctx);
 }
 
 /*

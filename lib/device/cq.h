@@ -10,6 +10,7 @@
 #include <rdmamsg/rdmamsg.h>
 
 #include "base/list.h"
+#include "device/early.h"
 
 struct dev;
 struct rdmamsg;
@@ -25,6 +26,7 @@ struct cq {
 	bool unarmed;			/* arming failed, so no event comes */
 	bool own;			/* ends with its one endpoint */
 	uint32_t vector;
+	struct early early;
 	/* promised entries whose late queue pairs are destroyed: not used */
 	_Atomic uint32_t late;
 };
@@ -33,6 +35,11 @@ struct cq {
 uint32_t rdmamsg__comp_vector(const struct rdmamsg *ctx,
 			      const struct ibv_context *verbs, uint32_t option);
 int rdmamsg__cq_rearm(struct dev *dev);
+/*
+ * Enables the inline poll, which needs exactly one completion queue, without
+ * early completions.
+ */
+void rdmamsg__cq_inline(struct rdmamsg *ctx);
 int rdmamsg__cq_get(struct dev *dev, uint32_t entries, uint32_t vector,
 		    bool own, struct cq **ret);
 /* Promises more entries of a queue that is in use. Returns 0 or -errno. */

@@ -100,6 +100,7 @@ struct devices {
 	struct list devs;		/* single devs last */
 	struct list pd_list;		/* struct rdmamsg_pd */
 	bool reap;			/* a dev has reap set */
+	uint32_t early;			/* queues with early completions */
 };
 
 /* Closes devs when the context settles. */

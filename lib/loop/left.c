@@ -106,6 +106,7 @@ static void forget_calls(struct rdmamsg *ctx)
 	ctx->loop.in_callback = ctx->loop.busy = 0;
 	ctx->polls = SLOW_EVERY;
 	ctx->hot.polls = ctx->hot.cq ? ctx->polls : 0;
+	ctx->handled_count = 0;
 	ctx->chains->waited = NULL;
 	list_for_each(n, &ctx->sessions->listeners)
 		list_entry(n, struct rdmamsg_listener, node)->waiting = false;

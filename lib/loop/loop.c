@@ -205,10 +205,10 @@ static int process(struct rdmamsg *ctx, int timeout_ms)
 	rdmamsg__enter(ctx);
 	events = handle_all(ctx, ev, n, false);
 	got = rdmamsg__cq_poll(ctx, BUDGET);
-	/* the queues are armed, but completions left in them raise no event */
-	if (got >= BUDGET)
-		rdmamsg__loop_kick(&ctx->loop);
 	rdmamsg__settle(ctx);
+	/* the queues are armed, but completions left in them raise no event */
+	if (got >= BUDGET || unlikely(ctx->devices->early))
+		rdmamsg__loop_kick(&ctx->loop);
 	rdmamsg__leave(ctx);
 	if (timeout_ms)
 		rdmamsg__attend_done(ctx->devices);

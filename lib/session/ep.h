@@ -97,6 +97,10 @@ struct receiving {
 	bool paused;			/* rdmamsg_ep_pause() */
 };
 
+/* sending.late: on_complete must wait, or does so for some operations */
+#define LATE_CALL	1u		/* in a call of the program */
+#define LATE_UNTOLD	2u		/* sending.untold is not NULL */
+
 struct sending {
 	uint32_t end;			/* rdmamsg_send(): fast if len < end */
 	uint32_t inline_max;		/* payload bytes */
@@ -111,16 +115,18 @@ struct sending {
 	bool want_writable;
 	/* want_writable for lack of memory, and none has come back since */
 	bool want_memory;
+	uint8_t late;			/* LATE_* */
 	int lack;			/* -errno of the last failed take() */
+	uint32_t queued;		/* of queue */
 	uint64_t told_writable; /* ctx->rounds at the last on_writable */
 	struct pool *pool;
 	struct op *op_free;
 	uint32_t op_count, op_max;	/* allocated, and the limit */
 	struct op_chunk *op_chunks;
 	struct list queue;		/* accepted, not yet posted: op */
-	uint32_t queued;
 	struct op *orphans;		/* accepted, but posting failed */
 	struct op *canceled;		/* by the program; not completed yet */
+	struct op *untold; /* last of those that ended, in a circle, or NULL */
 };
 
 /* SETUP, AUTH, CREDIT, PING, PONG, CLOSE, DONE. */

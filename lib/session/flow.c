@@ -69,10 +69,14 @@ static bool has_cookie(const struct op *op, const void *cookie)
 static bool has_begun(const struct rdmamsg_ep *ep, const void *cookie)
 {
 	const struct op *orphan = ep->send.orphans;
+	const struct op *last = ep->send.untold, *untold = last;
 	struct list *n;
 
 	list_for_each(n, &ep->rndv.out)
 		if (has_cookie(list_entry(n, struct op, node), cookie))
+			return true;
+	for (; untold; untold = untold->next != last ? untold->next : NULL)
+		if (has_cookie(untold, cookie))
 			return true;
 	for (; orphan; orphan = orphan->next)
 		if (has_cookie(orphan, cookie))

@@ -205,6 +205,7 @@ void rdmamsg__lane_down(struct rdmamsg_ep *ep)
 	struct lane *l = &ep->lane;
 
 	rdmamsg__lane_destroy_qp(l);
+	rdmamsg__tell_untold(ep);
 	take_requests(ep);
 	park_unproven(ep);
 	forget_keys(ep);

@@ -12,6 +12,7 @@
 #include "memory/pool.h"
 #include "session/ep.h"
 #include "session/lent.h"
+#include "session/rma.h"
 #include "session/send.h"
 
 #include <errno.h>
@@ -26,9 +27,23 @@ struct op_chunk {
 	struct op ops[];
 };
 
+/* These do not count: as many others can be outstanding. */
+static uint32_t count_untold(const struct rdmamsg_ep *ep)
+{
+	const struct op *last = ep->send.untold, *op = last;
+	uint32_t n = 0;
+
+	while (op) {
+		n++;
+		op = op->next != last ? op->next : NULL;
+	}
+	return n;
+}
+
 int rdmamsg__ops_grow(struct rdmamsg_ep *ep)
 {
-	uint32_t n = ep->send.op_max - ep->send.op_count;
+	const uint32_t most = ep->send.op_max + count_untold(ep);
+	uint32_t n = most - min(most, ep->send.op_count);
 	struct op_chunk *chunk;
 
 	if (ep->lane.srq)
@@ -102,8 +117,61 @@ void rdmamsg__op_complete(struct rdmamsg_ep *ep, struct op *op, int status)
 			(struct rdmamsg_waiter){ true, status };
 		return;
 	}
+	if (unlikely(ep->send.late) && cookie) {
+		rdmamsg__tell_late(ep, op, status);
+		return;
+	}
 	rdmamsg__op_put(ep, op);
 	if (cookie)
 		rdmamsg__tell(&ep->ctx->loop, ep->on.on_complete, ep, cookie,
 			      status);
+}
+
+void rdmamsg__tell_late(struct rdmamsg_ep *ep, struct op *op, int status)
+{
+	struct op *last = ep->send.untold;
+
+	op->status = status;
+	op->next = last ? last->next : op;
+	if (last)
+		last->next = op;
+	ep->send.untold = op;
+	ep->send.late |= LATE_UNTOLD;
+	rdmamsg__tell_untold(ep);
+}
+
+static struct op *take_untold(struct rdmamsg_ep *ep)
+{
+	struct op *last = ep->send.untold, *op = last->next;
+
+	last->next = op->next;
+	if (op == last) {
+		ep->send.untold = NULL;
+		ep->send.late &= (uint8_t)~LATE_UNTOLD;
+	}
+	return op;
+}
+
+static void put(struct rdmamsg_ep *ep, struct op *op)
+{
+	if (op->kind == OP_RMA)
+		rdmamsg__rma_put(ep, (struct rma *)op);
+	else
+		rdmamsg__op_put(ep, op);
+}
+
+void rdmamsg__tell_untold(struct rdmamsg_ep *ep)
+{
+	const struct op *op = NULL, *last = ep->send.untold;
+
+	while (ep->send.late == LATE_UNTOLD && op != last) {
+		struct op *next = take_untold(ep);
+		void *cookie = next->cookie;
+		int status = next->status;
+
+		put(ep, next);
+		op = next;
+		rdmamsg__tell(&ep->ctx->loop, ep->on.on_complete, ep, cookie,
+			      status);
+	}
 }

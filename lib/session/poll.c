@@ -5,6 +5,7 @@
 #include "base/util.h"
 #include "device/cq.h"
 #include "device/device.h"
+#include "device/early.h"
 #include "device/use.h"
 #include "lane/srq.h"
 #include "session/ep.h"
@@ -33,14 +34,23 @@ void rdmamsg__cq_failed(struct rdmamsg *ctx, const struct cq *cq, int err,
 	}
 }
 
+/* The next completions of the queue, early ones first: at most 16. */
+static inline int next(struct rdmamsg *ctx, struct cq *cq,
+				   struct ibv_wc wc[static 16])
+{
+	if (unlikely(cq->early.count))
+		return rdmamsg__early_take(ctx, cq, wc, 16);
+	return ibv_poll_cq(cq->ibv, 16, wc);
+}
+
 void rdmamsg__cq_drain(struct rdmamsg *ctx, struct cq *cq)
 {
 	struct ibv_wc wc[16];
-	uint32_t left = cq->room;
+	uint32_t left = cq->room + cq->early.count;
 	int got;
 
 	do {
-		got = ibv_poll_cq(cq->ibv, 16, wc);
+		got = next(ctx, cq, wc);
 		if (got <= 0)
 			return;
 		rdmamsg__dispatch(ctx, wc, got);
@@ -64,7 +74,7 @@ int rdmamsg__cq_poll(struct rdmamsg *ctx, int budget)
 			int got, sum = 0;
 
 			do {
-				got = ibv_poll_cq(cq->ibv, 16, wc);
+				got = next(ctx, cq, wc);
 				if (unlikely(got < 0)) {
 					ctx->devices->use->cq_failed(
 						ctx, cq, -EIO,

@@ -209,28 +209,39 @@ dispatch(struct rdmamsg *ctx, const struct ibv_wc *wc, int n)
 	while (unlikely(++wc != end));
 }
 
+/* Those that are left can be handled early: see room.c. */
+static inline __attribute__((always_inline)) void
+several(struct rdmamsg *ctx, const struct ibv_wc *wc, int n)
+{
+	ctx->handled = wc;
+	ctx->handled_count = n;
+	dispatch(ctx, wc, n);
+	ctx->handled_count = 0;
+}
+
 void rdmamsg__dispatch(struct rdmamsg *ctx, const struct ibv_wc *wc, int n)
 {
-	if (!n)
+	if (n <= 0)
 		return;
 	ctx->loop.in_callback++;
-	dispatch(ctx, wc, n);
+	if (n == 1)
+		dispatch_one(ctx, wc, wc + 1);
+	else
+		several(ctx, wc, n);
 	ctx->loop.in_callback--;
 }
 
-/* hot.polls while completions are handled: the inline poll refuses. */
-#define INSIDE		(1 << 30)
 /* completions take longer than empty polls: they count for more */
 #define POLLS_EACH	4
 
 static void __attribute__((noinline))
 several_completed(struct rdmamsg *ctx, int n)
 {
-	ctx->hot.polls -= INSIDE + POLLS_EACH * n;
+	ctx->hot.polls -= HOT_INSIDE + POLLS_EACH * n;
 	ctx->loop.in_callback = 1;
-	dispatch(ctx, ctx->hot.wc, n);
+	several(ctx, ctx->hot.wc, n);
 	ctx->loop.in_callback = 0;
-	ctx->hot.polls += INSIDE;
+	ctx->hot.polls += HOT_INSIDE;
 	rdmamsg__settle(ctx);
 }
 
@@ -247,10 +258,10 @@ void rdmamsg_fast_completed(struct rdmamsg *ctx, int n)
 		several_completed(ctx, n);
 		return;
 	}
-	ctx->hot.polls -= INSIDE + POLLS_EACH;
+	ctx->hot.polls -= HOT_INSIDE + POLLS_EACH;
 	ctx->loop.in_callback = 1;
 	dispatch_one(ctx, ctx->hot.wc, ctx->hot.wc + 1);
 	ctx->loop.in_callback = 0;
-	ctx->hot.polls += INSIDE;
+	ctx->hot.polls += HOT_INSIDE;
 	rdmamsg__settle(ctx);
 }

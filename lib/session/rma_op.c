@@ -326,6 +326,10 @@ static inline void end(struct rdmamsg_ep *ep, struct rma *r, int status)
 	}
 	if (unlikely(r->awaited))
 		answer_came(ep, r);
+	if (unlikely(ep->send.late) && cookie) {
+		rdmamsg__tell_late(ep, &r->op, status);
+		return;
+	}
 	put(ep, r);
 	if (cookie)
 		rdmamsg__tell(&ep->ctx->loop, ep->on.on_complete, ep, cookie,

@@ -51,6 +51,29 @@ int rdmamsg__tx_check(const struct rdmamsg_ep *ep)
 			     "%s", rdmamsg_ep_reason(ep)->text);
 }
 
+static inline bool can_post(struct rdmamsg_ep *ep, bool rndv)
+{
+	return !ep->send.queued && rdmamsg__can_post(ep) &&
+	       (!rndv || rdmamsg__rndv_room(ep));
+}
+
+/* The send queue is full, or there is no credit: the same as admit(). */
+static int __attribute__((noinline))
+admit_full(struct rdmamsg_ep *ep, bool rndv)
+{
+	int ret;
+
+	if (!rdmamsg__make_room(ep))
+		return rdmamsg__tx_again(ep);
+	ret = rdmamsg__tx_check(ep);	/* a request may have failed */
+	if (ret)
+		return ret;
+	if (can_post(ep, rndv))
+		return 1;
+	return ep->send.queued < ep->opts.send_queue ? 0 :
+	       rdmamsg__tx_again(ep);
+}
+
 /* Returns 1 if a message can be posted now, 0 if queued, or -errno. */
 static int admit(struct rdmamsg_ep *ep, size_t len, bool rndv)
 {
@@ -62,12 +85,11 @@ static int admit(struct rdmamsg_ep *ep, size_t len, bool rndv)
 		return rdmamsg__fail(-EMSGSIZE, "a message of %zu bytes: the "
 				     "peer takes at most %u (its max_msg_size)",
 				     len, ep->connect.peer.max_msg);
-	if (likely(!ep->send.queued && rdmamsg__can_post(ep) &&
-		   (!rndv || rdmamsg__rndv_room(ep))))
+	if (likely(can_post(ep, rndv)))
 		return 1;
 	if (ep->send.queued < ep->opts.send_queue)
 		return 0;
-	return rdmamsg__tx_again(ep);
+	return admit_full(ep, rndv);
 }
 
 static void accept_op(struct rdmamsg_ep *ep, struct op *op, bool now)
@@ -97,6 +119,13 @@ static struct rdmamsg_msg *take(struct rdmamsg_ep *ep, struct pool *pool,
 
 struct rdmamsg_msg *rdmamsg__send_buffer(struct rdmamsg_ep *ep)
 {
+	struct rdmamsg_msg *msg = take(ep, ep->send.pool, NULL);
+
+	if (likely(msg) || !rdmamsg__make_room(ep))
+		return msg;
+	/* what is being sent may wait behind a send queue that has room now */
+	rdmamsg__ep_touch(ep);
+	/* messages that are sent free their buffers */
 	return take(ep, ep->send.pool, NULL);
 }
 

@@ -46,6 +46,15 @@ int rdmamsg__sendv_regions(struct rdmamsg_ep *ep, const struct iovec *iov,
 			   struct rdmamsg_region *const *regions, int count,
 			   uint32_t tag, void *cookie);
 
+/* ---- room.c ------------------------------------------------------------ */
+
+/*
+ * The endpoint cannot take a message. In a callback, posts all that was
+ * accepted, and handles completions that are there, but calls no callback.
+ * Returns true if there may be room now. The endpoint may have ended.
+ */
+bool rdmamsg__make_room(struct rdmamsg_ep *ep);
+
 /* ---- send_queue.c ------------------------------------------------------ */
 
 /*
@@ -95,6 +104,8 @@ int rdmamsg__tx_refused(struct rdmamsg_ep *ep, int err);
 /* Keeps the next message, for a peer that loses its lane. There is room. */
 void rdmamsg__keep_op(struct rdmamsg_ep *ep, struct op *op,
 		      enum proto_type type);
+/* Posts queued operations in the order of the calls. */
+void rdmamsg__pump_queue(struct rdmamsg_ep *ep);
 /* Posts an accepted operation whose turn has come. */
 void rdmamsg__launch(struct rdmamsg_ep *ep, struct op *op);
 

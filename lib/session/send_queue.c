@@ -118,8 +118,7 @@ void rdmamsg__tx_queue(struct rdmamsg_ep *ep, struct op *op)
 	rdmamsg__ep_ready(ep);
 }
 
-/* Posts queued operations in the order of the calls. */
-static void pump_queue(struct rdmamsg_ep *ep)
+void rdmamsg__pump_queue(struct rdmamsg_ep *ep)
 {
 	while (ep->send.queued) {
 		struct op *op = list_first(&ep->send.queue, struct op, node);
@@ -151,7 +150,7 @@ static void __attribute__((noinline)) pump_reads(struct rdmamsg_ep *ep)
 		before = ep->reads.free;
 		rdmamsg__rndv_pump(ep);
 		if (!rdmamsg__holds_back(ep))
-			pump_queue(ep);
+			rdmamsg__pump_queue(ep);
 	} while (ep->reads.free && ep->reads.free != before);
 }
 
@@ -164,7 +163,7 @@ static inline bool is_writable(struct rdmamsg_ep *ep)
 		return true;
 	if (rdmamsg__holds_back(ep))
 		return false;
-	if (!ep->send.op_free && ep->send.op_count == ep->send.op_max)
+	if (!ep->send.op_free && ep->send.op_count >= ep->send.op_max)
 		return false;
 	return ep->opts.send_queue ? ep->send.queued < ep->opts.send_queue :
 	       !ep->send.queued && rdmamsg__can_post(ep) &&
@@ -209,7 +208,7 @@ void rdmamsg__tx_pump(struct rdmamsg_ep *ep)
 	if (rdmamsg__holds_back(ep))
 		rdmamsg__replay(ep);
 	if (ep->send.queued && !rdmamsg__holds_back(ep))
-		pump_queue(ep);
+		rdmamsg__pump_queue(ep);
 	if (unlikely(ep->resume && (ep->send.queued ||
 				    ep->send.want_writable)))
 		ask_to_release(ep);

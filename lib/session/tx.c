@@ -350,28 +350,54 @@ done_alone(struct rdmamsg_ep *ep, uint32_t seq, int status)
 }
 
 /*
+ * The requests before 'end' are done, at least one. In a callback the program
+ * may send, which may handle later completions (room.c).
+ */
+static inline void done_before(struct rdmamsg_ep *ep, uint32_t end)
+{
+	while (ep->lane.sq.ops) {
+		struct op *op = rdmamsg__sq_take(&ep->lane);
+
+		if (op)
+			rdmamsg__request_done(ep, op, 0);
+		if ((int32_t)(end - ep->lane.sq.done) <= 0)
+			return;
+	}
+	ep->lane.sq.done = end;		/* the rest have no operation */
+}
+
+/* The same, but the last one has failed. */
+static __attribute__((noinline)) void
+failed_before(struct rdmamsg_ep *ep, uint32_t end, int status)
+{
+	struct op *op;
+
+	if (ep->lane.sq.done != end - 1)
+		done_before(ep, end - 1);
+	op = rdmamsg__sq_take(&ep->lane);
+	if (op)
+		rdmamsg__request_done(ep, op, status);
+}
+
+/*
  * Where requests complete in order, a completion confirms all requests before
  * it: a failed request would have had an error completion.
  */
 void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status)
 {
-	uint32_t n = (seq - ep->lane.sq.done) & 0x7fffffffu;
+	const uint32_t n = (seq - ep->lane.sq.done) & 0x7fffffffu;
 
-	if (unlikely(n >= rdmamsg__sq_used(&ep->lane)))
-		return;		/* no such request: a broken device */
-	if (unlikely(ep->lane.hot.signal_every == 1) && ep->lane.came) {
-		done_alone(ep, seq, status);
-		n = 0;
-	} else {
-		for (n++; n && ep->lane.sq.ops; n--) {
-			struct op *op = rdmamsg__sq_take(&ep->lane);
-
-			if (op)
-				rdmamsg__request_done(ep, op,
-						      n > 1 ? 0 : status);
-		}
+	if (unlikely(n >= rdmamsg__sq_used(&ep->lane))) {
+		/* handled early, or no such request: a broken device */
+		rdmamsg__tell_untold(ep);
+		return;
 	}
-	ep->lane.sq.done += n;	/* the rest have no operation */
+	if (unlikely(ep->lane.hot.signal_every == 1) && ep->lane.came)
+		done_alone(ep, seq, status);
+	else if (likely(!status))
+		done_before(ep, ep->lane.sq.done + n + 1);
+	else
+		failed_before(ep, ep->lane.sq.done + n + 1, status);
 	rdmamsg__tx_room(ep);
 	if (unlikely(ep->send.want_writable || ep->send.queued ||
 		     ep->ctrl.due || ep->state != EP_OPEN))
@@ -384,6 +410,7 @@ void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status)
  */
 void rdmamsg__tx_cancel(struct rdmamsg_ep *ep, int status)
 {
+	rdmamsg__tell_untold(ep);
 	while (rdmamsg__sq_used(&ep->lane)) {
 		struct op *op = rdmamsg__sq_take(&ep->lane);
 

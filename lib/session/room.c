@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Room in a full send queue, for a call inside a callback. The loop handles no
+ * completion before the callback returns. So the call itself takes those that
+ * tell of sent messages: from the completions that the loop was handling when it
+ * came to this callback, and from the queue. Callbacks that become due wait: the
+ * completion stays early, and when the loop comes to it, on_complete is called
+ * (op.c, rdmamsg__tell_untold()). All other completions stay early, too.
+ */
+#include "base/ctx.h"
+#include "base/handles.h"
+#include "base/util.h"
+#include "device/cq.h"
+#include "device/early.h"
+#include "lane/lane.h"
+#include "session/credit.h"
+#include "session/ep.h"
+#include "session/send.h"
+#include "session/sessions.h"
+#include "session/tx.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/rdmamsg.h>
+
+static bool has_failed(const struct ibv_wc *wc, uint32_t n, uint32_t key)
+{
+	for (; n; n--, wc++)
+		if (wc->status != IBV_WC_SUCCESS &&
+		    (uint32_t)(wc->wr_id >> 32) == key)
+			return true;
+	return false;
+}
+
+/*
+ * Where completions come in any order, a request may be done although one
+ * before it has failed. The loop must learn of the failure first.
+ */
+static bool fails(const struct rdmamsg_ep *ep)
+{
+	const struct rdmamsg *ctx = ep->ctx;
+	const struct early *e = &ep->lane.cq->early;
+
+	return ep->lane.came &&
+	       (has_failed(ctx->handled, (uint32_t)ctx->handled_count,
+			   ep->key) ||
+		(e->failed && has_failed(e->wc + e->first, e->count, ep->key)));
+}
+
+/* Returns the endpoint of a request that was sent well, or NULL. */
+static struct rdmamsg_ep *sender_of(struct rdmamsg *ctx,
+				    const struct ibv_wc *wc)
+{
+	const uint32_t key = (uint32_t)(wc->wr_id >> 32);
+	struct rdmamsg_ep *ep;
+
+	if (wc->status != IBV_WC_SUCCESS || wc->wr_id & 0x80000000u)
+		return NULL;
+	ep = rdmamsg__handle_of(&ctx->sessions->table, key >> 8);
+	return ep && ep->key == key && ep->state == EP_OPEN &&
+	       !rdmamsg__lane_lost(ep) && !fails(ep) ? ep : NULL;
+}
+
+/* Handles the completion. Returns false if the program is still to be told. */
+static bool handle(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
+{
+	const struct op *untold = ep->send.untold;
+
+	ep->send.late |= LATE_CALL;
+	rdmamsg__tx_done(ep, (uint32_t)wc->wr_id, 0);
+	ep->send.late &= (uint8_t)~LATE_CALL;
+	return ep->send.untold == untold;
+}
+
+/* Those that were polled together with the one that has led to the callback. */
+static void handle_polled(struct rdmamsg *ctx)
+{
+	for (int i = 0; i < ctx->handled_count; i++) {
+		const struct ibv_wc *wc = &ctx->handled[i];
+		struct rdmamsg_ep *ep = sender_of(ctx, wc);
+
+		if (!ep || !rdmamsg__early_reserve(ep->lane.cq) ||
+		    handle(ep, wc))
+			continue;
+		/* the loop counts it, and then its copy */
+		rdmamsg__early_keep(ctx, ep->lane.cq, wc);
+		ep->st.completions--;
+	}
+}
+
+static void handle_new(struct rdmamsg *ctx, struct cq *cq,
+		       const struct ibv_wc *wc, int n)
+{
+	for (; n; n--, wc++) {
+		struct rdmamsg_ep *ep = sender_of(ctx, wc);
+
+		if (ep && handle(ep, wc))
+			ep->st.completions++;
+		else
+			rdmamsg__early_keep(ctx, cq, wc);
+	}
+}
+
+static bool is_full(struct rdmamsg_ep *ep)
+{
+	return ep->send.queued || !rdmamsg__sq_fits(&ep->lane, 1);
+}
+
+bool rdmamsg__make_room(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg *ctx = ep->ctx;
+	struct ibv_wc *wc;
+	int got;
+
+	if (!ctx->loop.in_callback)
+		return false;
+	rdmamsg__tx_flush(ctx);
+	/* credit comes with a message, which the loop takes */
+	if (!rdmamsg__has_credit(ep) || ep->state != EP_OPEN ||
+	    rdmamsg__lane_lost(ep))
+		return false;
+	handle_polled(ctx);
+	do {
+		got = rdmamsg__early_poll(ep->lane.cq, &wc);
+		handle_new(ctx, ep->lane.cq, wc, got);
+	} while (got == EARLY_POLL && is_full(ep));
+	if (ep->send.queued && !rdmamsg__holds_back(ep)) {
+		rdmamsg__pump_queue(ep);
+		rdmamsg__ep_ready(ep);
+	}
+	return true;
+}
