@@ -39,6 +39,7 @@ static struct end clients[PEERS], servers[PEERS];
 static uint32_t accepted;	/* connections */
 static bool in_call, bad;	/* a callback inside of a call, or a wrong one */
 static void (*burst)(struct end *from);	/* sends, in a callback */
+static void (*done_sends)(struct rdmamsg_ep *ep);
 static uint8_t data[LARGE];
 
 static void on_open(struct rdmamsg_ep *ep)
@@ -68,6 +69,8 @@ static void on_done(struct rdmamsg_ep *ep, void *cookie, int status)
 
 	bad |= in_call || status || (uintptr_t)cookie <= e->completed;
 	e->completed = (uint32_t)(uintptr_t)cookie;
+	if (done_sends)
+		done_sends(ep);
 }
 
 static void on_end(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
@@ -119,6 +122,7 @@ static int begin(enum ibv_transport_type type)
 	accepted = 0;
 	in_call = bad = false;
 	burst = NULL;
+	done_sends = NULL;
 	clear_ends();
 	nulldev_device.transport_type = type;
 	rdmamsg__verbs = &nulldev_verbs;
@@ -346,6 +350,56 @@ static void send__with_the_inline_poll_DELIVERED_IN_ORDER(void **state)
 	expect_all(1);
 }
 
+/*
+ * The completions come with the message in one poll, and the send queue is full
+ * before.
+ */
+static void with_the_message(bool cookies)
+{
+	connect_all(1);
+	assert_int_equal(send_one(&clients[0], 1, false), 0);
+	until_refused(&servers[0], 8, cookies);
+	assert_int_equal(servers[0].sent, DEPTH);
+	burst = cookies ? many_cookies : many_small;
+	assert_int_equal(rdmamsg_process(server.ctx) > 0, 1);
+	assert_int_equal(servers[0].received, 1);
+	assert_int_equal(servers[0].sent, CREDITS);
+	expect_all(1);
+}
+
+static void send__polled_with_the_message_ONLY_CREDITS(void **state)
+{
+	with_the_message(false);
+}
+
+static void send__polled_with_cookies_TOLD_LATER_IN_ORDER(void **state)
+{
+	with_the_message(true);
+	WAIT_FOR(servers[0].completed == CREDITS);
+	assert_false(bad);
+}
+
+/* An on_complete sends, and so do those of the messages that it sends. */
+static void send_from_done(struct rdmamsg_ep *ep)
+{
+	struct end *e = rdmamsg_ep_user(ep);
+
+	for (int i = 0; i < 3 && !send_one(e, 8, true); i++)
+		;
+}
+
+static void send__in_on_complete_TOLD_IN_ORDER(void **state)
+{
+	connect_all(1);
+	done_sends = send_from_done;
+	assert_int_equal(send_one(&servers[0], 8, true), 0);
+	WAIT_FOR(servers[0].refused);
+	done_sends = NULL;
+	WAIT_FOR(servers[0].completed == servers[0].sent);
+	assert_true(servers[0].sent >= CREDITS);
+	expect_all(1);
+}
+
 /* The queue pair is polled no more, except by the call that sends. */
 static void send__and_sleep_WOKEN(void **state)
 {
@@ -456,6 +510,9 @@ int main(void)
 		TEST(send__with_room_ONE_BATCH),
 		TEST(send__among_receives_DELIVERED_IN_ORDER),
 		TEST(send__with_the_inline_poll_DELIVERED_IN_ORDER),
+		TEST(send__polled_with_the_message_ONLY_CREDITS),
+		TEST(send__polled_with_cookies_TOLD_LATER_IN_ORDER),
+		TEST(send__in_on_complete_TOLD_IN_ORDER),
 		TEST(send__and_sleep_WOKEN),
 		TEST(send__between_cork_and_uncork_ONLY_CREDITS),
 		TEST(cancel__a_message_that_is_sent_EBUSY),
