@@ -49,6 +49,7 @@ static void prepare(const struct scenario *s)
 	moving = s->moving;
 	shared = s->shared;
 	own_cq = s->own_cq;
+	narrow = s->narrow;
 	guarded = s->guarded;
 	keyed = s->keyed;
 	oob = s->oob;

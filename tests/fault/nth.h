@@ -46,6 +46,7 @@ struct scenario {
 	bool oob;
 	bool shared;
 	bool own_cq;
+	bool narrow;		/* send queues of one message */
 	bool guarded;
 	bool keyed;
 	bool by_name;
@@ -70,6 +71,7 @@ extern const char *address;
 extern bool moving;			/* requests go to another context */
 extern bool shared;			/* all contexts share receives */
 extern bool own_cq; /* RDMAMSG_EP_OWN_CQ */
+extern bool narrow;			/* both ends, short send queues */
 extern bool guarded;			/* both ends, RDMAMSG_EP_GUARD */
 extern bool keyed;			/* all contexts have the same key */
 extern bool oob;			/* without the CM */

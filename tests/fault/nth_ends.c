@@ -38,6 +38,7 @@ const char *address = "10.9.0.1";
 bool moving;			/* requests go to another context */
 bool shared;			/* all contexts share receives */
 bool own_cq;			/* RDMAMSG_EP_OWN_CQ */
+bool narrow;
 bool guarded;			/* both ends */
 bool keyed;			/* all contexts */
 bool oob;			/* without the CM */
@@ -274,7 +275,8 @@ static struct rdmamsg_ep_options ep_options(int who)
 		.size = sizeof(struct rdmamsg_ep_options),
 		.user = &ends[who], .handlers = &handlers,
 		.timeout_ms = 5000, .close_timeout_ms = 2000,
-		.dead_after_ms = 4000, .send_queue = 8, .recv_depth = 4,
+		.dead_after_ms = 4000, .recv_depth = 4,
+		.send_queue = narrow ? 1 : 8, .send_depth = narrow ? 1 : 0,
 		.flags = (own_cq ? RDMAMSG_EP_OWN_CQ : 0u) |
 			 (guarded ? RDMAMSG_EP_GUARD : 0u),
 		.pd = who == CLIENT ? domain : NULL,

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stddef.h>
+#include <rdmamsg/flow.h>
 #include <rdmamsg/rdmamsg.h>
 
 #include <string.h>
@@ -322,6 +323,31 @@ static void do_keep_reference(void)
 	kept = NULL;
 }
 
+/*
+ * Between the two calls a full send queue takes completions, and among them is
+ * what the peer has sent.
+ */
+static void do_corked(void)
+{
+	struct end *e = &ends[CLIENT];
+	uint32_t tag = 0;
+	int ret = 0;
+
+	send_items(&ends[SERVER], 0, 2);
+	if (told(rdmamsg_cork(ctxs[CLIENT])))
+		return;
+	for (; tag < 4 && e->ep; tag++) {
+		ret = send_item(e, tag);
+		if (ret == -EAGAIN)
+			break;
+		if (told(ret))
+			e->items[tag].state = REFUSED;
+	}
+	told(rdmamsg_uncork(ctxs[CLIENT]));
+	send_items(e, tag, 4);
+	outlast_shortage();
+}
+
 static void do_delayed(void)
 {
 	faulty_delay(300);
@@ -332,6 +358,8 @@ static void do_delayed(void)
 const struct scenario message_scenarios[] = {
 	{ "exchange", CONNECTED, do_exchange },
 	{ "late", CONNECTED, do_delayed, .calls = "" },
+	{ "corked", CONNECTED, do_corked, .narrow = true,
+	  .calls = " calloc malloc realloc post_send poll_cq wc_send wc_recv " },
 	{ "starve", CONNECTED, do_starve, .calls = "" },
 	{ "keep", CONNECTED, do_keep,
 	  .calls = " dereg_mr dealloc_pd destroy_cq destroy_comp_channel "
