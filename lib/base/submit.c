@@ -11,7 +11,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
+
+static int init_room(struct submit *s)
+{
+	pthread_condattr_t attr;
+	int err = pthread_condattr_init(&attr);
+
+	if (err)
+		return err;
+	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	err = pthread_cond_init(&s->room, &attr);
+	pthread_condattr_destroy(&attr);
+	if (!err)
+		(void)pthread_mutex_init(&s->lock, NULL);
+	return err;
+}
 
 /*
  * The queue is a ring of cells. Each cell has a turn. A writer may fill the
@@ -25,8 +41,11 @@ int rdmamsg__submit_init(struct submit *s, uint32_t depth)
 	while (size < depth)
 		size *= 2;
 	s->cells = calloc(size, sizeof(*s->cells));
-	if (!s->cells)
+	if (!s->cells || init_room(s)) {
+		free(s->cells);
+		s->cells = NULL;
 		return -ENOMEM;
+	}
 	for (uint32_t i = 0; i < size; i++)
 		atomic_init(&s->cells[i].turn, i);
 	s->mask = size - 1;
@@ -35,12 +54,15 @@ int rdmamsg__submit_init(struct submit *s, uint32_t depth)
 
 void rdmamsg__submit_fini(struct submit *s)
 {
+	if (!s->cells)
+		return;
+	pthread_mutex_destroy(&s->lock);
+	pthread_cond_destroy(&s->room);
 	free(s->cells);
 }
 
-int rdmamsg__submit_reserve(struct loop *loop, uint32_t *ret_ticket)
+static int reserve(struct submit *s, uint32_t *ret_ticket)
 {
-	struct submit *s = &loop->submit;
 	uint32_t ticket = atomic_load_explicit(&s->tail, memory_order_relaxed);
 
 	for (;;) {
@@ -52,8 +74,7 @@ int rdmamsg__submit_reserve(struct loop *loop, uint32_t *ret_ticket)
 						      memory_order_acquire) -
 				 ticket);
 		if (lead < 0)
-			return rdmamsg__fail(-EAGAIN, "rdmamsg_submit: the "
-					     "queue is full (submit_depth)");
+			return -EAGAIN;
 		if (lead > 0)
 			ticket = atomic_load_explicit(&s->tail,
 						      memory_order_relaxed);
@@ -64,6 +85,73 @@ int rdmamsg__submit_reserve(struct loop *loop, uint32_t *ret_ticket)
 	}
 	*ret_ticket = ticket;
 	return 0;
+}
+
+int rdmamsg__submit_reserve(struct loop *loop, uint32_t *ret_ticket)
+{
+	int ret = reserve(&loop->submit, ret_ticket);
+
+	return ret ? rdmamsg__fail(ret, "rdmamsg_submit: the queue is full "
+				   "(submit_depth)") : 0;
+}
+
+static void stop_waiting(void *arg)
+{
+	struct submit *s = arg;
+
+	atomic_fetch_sub(&s->waiting, 1);
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* Returns 0, or -EAGAIN if the queue is still full at 'end', unless NULL. */
+static int wait_until(struct submit *s, const struct timespec *end,
+		      uint32_t *ret_ticket)
+{
+	int ret, err = 0;
+
+	pthread_mutex_lock(&s->lock);
+	/* pairs with the reader's addition of 0, behind the cells it frees */
+	atomic_fetch_add(&s->waiting, 1);
+	pthread_cleanup_push(stop_waiting, s);
+	while ((ret = reserve(s, ret_ticket)) && !err)
+		err = end ? pthread_cond_timedwait(&s->room, &s->lock, end) :
+			    pthread_cond_wait(&s->room, &s->lock);
+	pthread_cleanup_pop(1);
+	return ret;
+}
+
+static void wake(struct submit *s)
+{
+	if (!atomic_fetch_add(&s->waiting, 0))
+		return;
+	pthread_mutex_lock(&s->lock);
+	pthread_cond_broadcast(&s->room);
+	pthread_mutex_unlock(&s->lock);
+}
+
+int rdmamsg__submit_wait(struct loop *loop, int timeout_ms,
+			 uint32_t *ret_ticket)
+{
+	struct submit *s = &loop->submit;
+	struct timespec end;
+
+	if (!reserve(s, ret_ticket))
+		return 0;
+	if (pthread_equal(atomic_load(&s->reader), pthread_self()))
+		return rdmamsg__fail(-EDEADLK, "rdmamsg_submit_wait: the queue "
+				     "is full (submit_depth), and its own "
+				     "thread would wait for itself");
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += timeout_ms / 1000;
+	end.tv_nsec += timeout_ms % 1000 * 1000000L;
+	if (end.tv_nsec >= 1000000000) {
+		end.tv_nsec -= 1000000000;
+		end.tv_sec++;
+	}
+	if (!wait_until(s, timeout_ms < 0 ? NULL : &end, ret_ticket))
+		return 0;
+	return rdmamsg__fail(-ETIMEDOUT, "rdmamsg_submit_wait: the queue was "
+			     "full (submit_depth) for %d ms", timeout_ms);
 }
 
 void rdmamsg__submit_fill(struct loop *loop, uint32_t ticket,
@@ -105,7 +193,7 @@ static struct mail *mail_take(struct loop *loop)
 	return mail;
 }
 
-int rdmamsg__submit_run(struct loop *loop)
+static int run(struct loop *loop)
 {
 	struct submit *s = &loop->submit;
 	struct mail *mail;
@@ -145,4 +233,12 @@ int rdmamsg__submit_run(struct loop *loop)
 		rdmamsg__tell(loop, fn, loop->ctx, arg);
 		n++;
 	}
+}
+
+int rdmamsg__submit_run(struct loop *loop)
+{
+	int n = run(loop);
+
+	wake(&loop->submit);
+	return n;
 }

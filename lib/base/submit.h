@@ -3,6 +3,7 @@
 #ifndef RDMAMSG_LIB_SUBMIT_H
 #define RDMAMSG_LIB_SUBMIT_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,6 +25,10 @@ struct submit {
 	_Atomic uint32_t tail;
 	uint32_t head;
 	_Atomic bool kicked;
+	_Atomic pthread_t reader;	/* the last one, or 0 */
+	pthread_mutex_t lock;		/* for writers that wait */
+	pthread_cond_t room;
+	_Atomic uint32_t waiting;
 };
 
 /* A message from another part of the library. The sender allocates it. */
@@ -41,6 +46,12 @@ int rdmamsg__submit_run(struct loop *loop);
  * the cell. Later submissions wait until the cell is filled.
  */
 int rdmamsg__submit_reserve(struct loop *loop, uint32_t *ret_ticket);
+/*
+ * Waits until a cell is free: for timeout_ms, or without a limit if it is below
+ * 0. -ETIMEDOUT, -EDEADLK: this thread was the last to run submissions.
+ */
+int rdmamsg__submit_wait(struct loop *loop, int timeout_ms,
+			 uint32_t *ret_ticket);
 void rdmamsg__submit_fill(struct loop *loop, uint32_t ticket,
 			  void (*fn)(struct rdmamsg *ctx, void *arg),
 			  void *arg);

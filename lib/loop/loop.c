@@ -31,6 +31,7 @@
 #include "session/sessions.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -156,6 +157,8 @@ static int handle_all(struct rdmamsg *ctx, const struct epoll_event *ev, int n,
 {
 	int events = 0;
 
+	atomic_store_explicit(&ctx->loop.submit.reader, pthread_self(),
+			      memory_order_relaxed);
 	for (int i = 0; i < n; i++) {
 		int k = handle(ctx, ev[i].data.ptr, slow_only);
 
@@ -367,6 +370,23 @@ int rdmamsg_submit(struct rdmamsg *ctx,
 	if (!fn)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_submit: fn is NULL");
 	ret = rdmamsg__submit_reserve(&ctx->loop, &ticket);
+	if (!ret)
+		rdmamsg__submit_fill(&ctx->loop, ticket, fn, arg);
+	return ret;
+}
+
+int rdmamsg_submit_wait(struct rdmamsg *ctx,
+			void (*fn)(struct rdmamsg *ctx, void *arg), void *arg,
+			int timeout_ms)
+{
+	uint32_t ticket;
+	int ret = rdmamsg__ctx_check(ctx);
+
+	if (ret)
+		return ret;
+	if (!fn)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_submit_wait: fn is NULL");
+	ret = rdmamsg__submit_wait(&ctx->loop, timeout_ms, &ticket);
 	if (!ret)
 		rdmamsg__submit_fill(&ctx->loop, ticket, fn, arg);
 	return ret;

@@ -71,6 +71,7 @@ static int use_all_in_child(void)
 	ECHILD_FROM(rdmamsg_run(p.c.ctx));
 	rdmamsg_stop(p.c.ctx);
 	ECHILD_FROM(rdmamsg_submit(p.c.ctx, run_never, NULL));
+	ECHILD_FROM(rdmamsg_submit_wait(p.c.ctx, run_never, NULL, -1));
 
 	ECHILD_FROM(rdmamsg_connect(p.c.ctx, test_addr(), "1", NULL, &ep));
 	rdmamsg_ep_hold(p.c.ep);

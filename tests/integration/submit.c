@@ -27,6 +27,17 @@ static void submitted(struct rdmamsg *ctx, void *arg)
 		     (unsigned int)x & 0xffffff, s->next - 1);
 }
 
+static void *submit_many_waiting(void *arg)
+{
+	struct submitter *s = arg;
+
+	for (uintptr_t n = 0; n < SUBMIT_EACH; n++)
+		if (rdmamsg_submit_wait(s->ctx, submitted, (void *)
+					((uintptr_t)s->id << 24 | n), -1))
+			note("rdmamsg_submit_wait: %s", rdmamsg_error());
+	return NULL;
+}
+
 static void *submit_many(void *arg)
 {
 	struct submitter *s = arg;
@@ -52,7 +63,7 @@ static uint32_t submitted_count(void)
 	return n;
 }
 
-static void submit_from_threads(uint32_t depth)
+static void submit_from_threads(uint32_t depth, void *(*fn)(void *arg))
 {
 	struct rdmamsg_options opts = {
 		.size = sizeof(opts), .submit_depth = depth,
@@ -65,7 +76,7 @@ static void submit_from_threads(uint32_t depth)
 
 		s->ctx = ctx;
 		s->id = i;
-		start_thread(&s->thread, submit_many, s);
+		start_thread(&s->thread, fn, s);
 	}
 	while (submitted_count() < SUBMITTERS * SUBMIT_EACH) {
 		if (rdmamsg_wait(ctx, WAIT_MS) <= 0)
@@ -82,12 +93,18 @@ static void submit_from_threads(uint32_t depth)
 
 static void submit__from_4_threads_ALL_RUN_IN_ORDER(void **state)
 {
-	submit_from_threads(0);
+	submit_from_threads(0, submit_many);
 }
 
 static void submit__from_4_threads_small_queue_ALL_RUN_IN_ORDER(void **state)
 {
-	submit_from_threads(8);
+	submit_from_threads(8, submit_many);
+}
+
+static void submit_wait__from_4_threads_NONE_REFUSED(void **state)
+{
+	submit_from_threads(0, submit_many_waiting);
+	submit_from_threads(2, submit_many_waiting);
 }
 
 static void submit__queue_full_EAGAIN(void **state)
@@ -107,6 +124,56 @@ static void submit__queue_full_EAGAIN(void **state)
 			     "submit_depth");
 		WAIT_FOR(submitters[0].next == n + 4);
 	}
+}
+
+static void submit_beyond(struct rdmamsg *ctx, void *arg)
+{
+	int ret = 0;
+
+	while (!ret)
+		ret = rdmamsg_submit_wait(ctx, submitted,
+					  (void *)(uintptr_t)(*(int *)arg)++,
+					  -1);
+	if (ret != -EDEADLK || !strstr(rdmamsg_error(), "submit_depth"))
+		note("rdmamsg_submit_wait: %d, %s", ret, rdmamsg_error());
+}
+
+static void submit_wait__queue_full_in_a_callback_EDEADLK(void **state)
+{
+	static const struct rdmamsg_options opts = {
+		.size = sizeof(opts), .submit_depth = 4,
+	};
+	struct rdmamsg *ctx = test_open(&opts);
+	int n = 0;
+
+	texts_are_fine = true;
+	memset(submitters, 0, sizeof(submitters));
+	submitters[0].ctx = ctx;
+	assert_int_equal(rdmamsg_submit(ctx, submit_beyond, &n), 0);
+	WAIT_FOR(submitters[0].next == 4);
+	assert_int_equal(n, 5);
+}
+
+static void submit_wait__nobody_runs_them_ETIMEDOUT(void **state)
+{
+	static const struct rdmamsg_options opts = {
+		.size = sizeof(opts), .submit_depth = 4,
+	};
+	struct rdmamsg *ctx = test_open(&opts);
+
+	memset(submitters, 0, sizeof(submitters));
+	submitters[0].ctx = ctx;
+	for (uintptr_t n = 0; n < 4; n++)
+		assert_int_equal(rdmamsg_submit_wait(ctx, submitted, (void *)n,
+						     0), 0);
+	assert_error(rdmamsg_submit_wait(ctx, submitted, NULL, 0), -ETIMEDOUT,
+		     "submit_depth");
+	assert_error(rdmamsg_submit_wait(ctx, submitted, NULL, 20), -ETIMEDOUT,
+		     "20 ms");
+	WAIT_FOR(submitters[0].next == 4);
+	assert_error(rdmamsg_submit_wait(ctx, NULL, NULL, 0), -EINVAL, "fn");
+	assert_error(rdmamsg_submit_wait(NULL, submitted, NULL, 0), -EINVAL,
+		     "context");
 }
 
 static void submit__still_queued_at_close_RUNS(void **state)
@@ -200,7 +267,10 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(submit__from_4_threads_ALL_RUN_IN_ORDER),
 		TEST(submit__from_4_threads_small_queue_ALL_RUN_IN_ORDER),
+		TEST(submit_wait__from_4_threads_NONE_REFUSED),
 		TEST(submit__queue_full_EAGAIN),
+		TEST(submit_wait__queue_full_in_a_callback_EDEADLK),
+		TEST(submit_wait__nobody_runs_them_ETIMEDOUT),
 		TEST(submit__still_queued_at_close_RUNS),
 		TEST(submit__from_what_was_submitted_RUNS),
 		TEST(submit__answers_from_workers_ARRIVE),
