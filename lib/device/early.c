@@ -74,7 +74,6 @@ void rdmamsg__early_keep(struct rdmamsg *ctx, struct cq *cq,
 {
 	struct early *e = &cq->early;
 
-	e->failed += wc->status != IBV_WC_SUCCESS;
 	e->wc[e->first + e->count] = *wc;
 	if (!e->count++)
 		count_queue(ctx, true);
@@ -88,8 +87,6 @@ int rdmamsg__early_take(struct rdmamsg *ctx, struct cq *cq, struct ibv_wc *wc,
 	int more = 0;
 
 	memcpy(wc, e->wc + e->first, got * sizeof(*wc));
-	for (uint32_t i = 0; i < got; i++)
-		e->failed -= wc[i].status != IBV_WC_SUCCESS;
 	e->first += got;
 	e->count -= got;
 	if (!e->count) {

@@ -20,7 +20,6 @@ struct rdmamsg;
 struct early {
 	struct ibv_wc *wc;		/* NULL until first used */
 	uint32_t first, count, room;
-	uint32_t failed;		/* of the count, without success */
 };
 
 /*

@@ -26,31 +26,11 @@
 #include <infiniband/verbs.h>
 #include <rdmamsg/rdmamsg.h>
 
-static bool has_failed(const struct ibv_wc *wc, uint32_t n, uint32_t key)
-{
-	for (; n; n--, wc++)
-		if (wc->status != IBV_WC_SUCCESS &&
-		    (uint32_t)(wc->wr_id >> 32) == key)
-			return true;
-	return false;
-}
-
 /*
- * Where completions come in any order, a request may be done although one
- * before it has failed. The loop must learn of the failure first.
+ * Returns the endpoint of a request that was sent well, or NULL. If a request
+ * before it has failed, the loop learns of that first: where completions come in
+ * any order, the later request waits for those before it.
  */
-static bool fails(const struct rdmamsg_ep *ep)
-{
-	const struct rdmamsg *ctx = ep->ctx;
-	const struct early *e = &ep->lane.cq->early;
-
-	return ep->lane.came &&
-	       (has_failed(ctx->handled, (uint32_t)ctx->handled_count,
-			   ep->key) ||
-		(e->failed && has_failed(e->wc + e->first, e->count, ep->key)));
-}
-
-/* Returns the endpoint of a request that was sent well, or NULL. */
 static struct rdmamsg_ep *sender_of(struct rdmamsg *ctx,
 				    const struct ibv_wc *wc)
 {
@@ -61,7 +41,7 @@ static struct rdmamsg_ep *sender_of(struct rdmamsg *ctx,
 		return NULL;
 	ep = rdmamsg__handle_of(&ctx->sessions->table, key >> 8);
 	return ep && ep->key == key && ep->state == EP_OPEN &&
-	       !rdmamsg__lane_lost(ep) && !fails(ep) ? ep : NULL;
+	       !rdmamsg__lane_lost(ep) ? ep : NULL;
 }
 
 /* Handles the completion. Returns false if the program is still to be told. */

@@ -17,6 +17,7 @@
 #include <rdmamsg/fast.h>
 #include <rdmamsg/flow.h>
 #include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/rma.h>
 
 #include "../two_ends.h"
 
@@ -424,6 +425,50 @@ static void send__between_cork_and_uncork_ONLY_CREDITS(void **state)
 	expect_all(1);
 }
 
+static struct rdmamsg_region *here, *there;
+static struct rdmamsg_sge source = { data, 64, NULL };
+static struct rdmamsg_key key;
+static uint32_t writes;
+static uint8_t target[64];
+
+/* A write before each message, until there are too many writes. */
+static void writes_and_sends(struct end *e)
+{
+	int ret = 0;
+
+	for (writes = 0; !ret; writes += !ret) {
+		in_call = true;
+		ret = rdmamsg_write(e->ep, &source, 1, &key, 0, 0,
+				    (void *)(uintptr_t)(e->sent + 1));
+		in_call = false;
+		bad |= ret && ret != -EAGAIN;
+		bad |= !ret && send_one(e, 8, false);
+	}
+	until_refused(e, 8, false);
+}
+
+static void send__among_writes_TOLD_LATER_IN_ORDER(void **state)
+{
+	opts.send_depth = 64;
+	connect_all(1);
+	assert_int_equal(rdmamsg_region_create(client.ctx, target, 64,
+					       RDMAMSG_ACCESS_WRITE, &there),
+			 0);
+	assert_int_equal(rdmamsg_region_get_key(there, clients[0].ep, &key), 0);
+	assert_int_equal(rdmamsg_region_create(server.ctx, data, 64,
+					       RDMAMSG_ACCESS_LOCAL_WRITE,
+					       &here), 0);
+	assert_int_equal(rdmamsg_region_register(here, servers[0].ep), 0);
+	source.region = here;
+	run(writes_and_sends);
+	assert_true(writes > 1);
+	assert_int_equal(servers[0].sent, CREDITS);
+	expect_all(1);
+	WAIT_FOR(servers[0].completed == writes);
+	assert_int_equal(rdmamsg_region_destroy(here), 0);
+	assert_int_equal(rdmamsg_region_destroy(there), 0);
+}
+
 static void cookies_then_cancel(struct end *e)
 {
 	until_refused(e, 8, true);
@@ -515,6 +560,7 @@ int main(void)
 		TEST(send__in_on_complete_TOLD_IN_ORDER),
 		TEST(send__and_sleep_WOKEN),
 		TEST(send__between_cork_and_uncork_ONLY_CREDITS),
+		TEST(send__among_writes_TOLD_LATER_IN_ORDER),
 		TEST(cancel__a_message_that_is_sent_EBUSY),
 		TEST(abort__behind_the_messages_TOLD_BEFORE),
 		TEST(send__to_many_peers_NONE_REFUSED),
