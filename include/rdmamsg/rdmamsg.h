@@ -179,8 +179,8 @@ int rdmamsg_submit(struct rdmamsg *ctx,
 		   void (*fn)(struct rdmamsg *ctx, void *arg), void *arg);
 /*
  * The same, for other threads, but waits for room: timeout_ms, or without a
- * limit if it is below 0. -ETIMEDOUT: the queue was full for that time. -EDEADLK:
- * it is full, and this is the context's thread.
+ * limit if it is below 0. -ETIMEDOUT: the queue was full for that time.
+ * -EDEADLK: it is full, and this is the context's thread.
  */
 int rdmamsg_submit_wait(struct rdmamsg *ctx,
 			void (*fn)(struct rdmamsg *ctx, void *arg), void *arg,

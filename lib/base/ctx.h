@@ -33,7 +33,7 @@ struct shutdown {
 	struct timer timer;		/* timeout_ms */
 };
 
-/* Subtracted from hot.polls while completions of the inline poll are handled. */
+/* Subtracted from hot.polls while what the inline poll has got is handled. */
 #define HOT_INSIDE	(1 << 30)
 
 struct rdmamsg {

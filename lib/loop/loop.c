@@ -385,7 +385,8 @@ int rdmamsg_submit_wait(struct rdmamsg *ctx,
 	if (ret)
 		return ret;
 	if (!fn)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_submit_wait: fn is NULL");
+		return rdmamsg__fail(-EINVAL, "rdmamsg_submit_wait: fn is "
+				     "NULL");
 	ret = rdmamsg__submit_wait(&ctx->loop, timeout_ms, &ticket);
 	if (!ret)
 		rdmamsg__submit_fill(&ctx->loop, ticket, fn, arg);

@@ -49,13 +49,13 @@ struct op *rdmamsg__op_get(struct rdmamsg_ep *ep);
 void rdmamsg__op_put(struct rdmamsg_ep *ep, struct op *op);
 void rdmamsg__op_complete(struct rdmamsg_ep *ep, struct op *op, int status);
 /*
- * The operation has ended, and send.late is not 0: on_complete comes behind that
- * of the operations before.
+ * The operation has ended, and send.late is not 0: on_complete comes behind
+ * that of the operations before.
  */
 void rdmamsg__tell_late(struct rdmamsg_ep *ep, struct op *op, int status);
 /*
- * Calls on_complete for the operations that have ended when it is called, unless
- * that must still wait.
+ * Calls on_complete for the operations that have ended when it is called,
+ * unless that must still wait.
  */
 void rdmamsg__tell_untold(struct rdmamsg_ep *ep);
 

@@ -36,7 +36,7 @@ void rdmamsg__cq_failed(struct rdmamsg *ctx, const struct cq *cq, int err,
 
 /* The next completions of the queue, early ones first: at most 16. */
 static inline int next(struct rdmamsg *ctx, struct cq *cq,
-				   struct ibv_wc wc[static 16])
+		       struct ibv_wc wc[static 16])
 {
 	if (unlikely(cq->early.count))
 		return rdmamsg__early_take(ctx, cq, wc, 16);

@@ -2,10 +2,10 @@
 /*
  * Room in a full send queue, for a call inside a callback. The loop handles no
  * completion before the callback returns. So the call itself takes those that
- * tell of sent messages: from the completions that the loop was handling when it
- * came to this callback, and from the queue. Callbacks that become due wait: the
- * completion stays early, and when the loop comes to it, on_complete is called
- * (op.c, rdmamsg__tell_untold()). All other completions stay early, too.
+ * tell of sent messages: from the completions that the loop was handling when
+ * it came to this callback, and from the queue. Callbacks that become due wait:
+ * the completion stays early, and when the loop comes to it, on_complete is
+ * called (op.c, rdmamsg__tell_untold()). All others stay early, too.
  */
 #include "base/ctx.h"
 #include "base/handles.h"
@@ -28,8 +28,8 @@
 
 /*
  * Returns the endpoint of a request that was sent well, or NULL. If a request
- * before it has failed, the loop learns of that first: where completions come in
- * any order, the later request waits for those before it.
+ * before it has failed, the loop learns of that first: where completions come
+ * in any order, the later request waits for those before it.
  */
 static struct rdmamsg_ep *sender_of(struct rdmamsg *ctx,
 				    const struct ibv_wc *wc)

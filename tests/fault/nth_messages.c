@@ -359,7 +359,8 @@ const struct scenario message_scenarios[] = {
 	{ "exchange", CONNECTED, do_exchange },
 	{ "late", CONNECTED, do_delayed, .calls = "" },
 	{ "corked", CONNECTED, do_corked, .narrow = true,
-	  .calls = " calloc malloc realloc post_send poll_cq wc_send wc_recv " },
+	  .calls = " calloc malloc realloc post_send poll_cq wc_send "
+		   "wc_recv " },
 	{ "starve", CONNECTED, do_starve, .calls = "" },
 	{ "keep", CONNECTED, do_keep,
 	  .calls = " dereg_mr dealloc_pd destroy_cq destroy_comp_channel "

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Back-pressure in a callback: one callback sends more than the send queues
- * hold, to peers whose programs do nothing meanwhile. It can send as much as the
- * peers have granted, as fast as the devices take it.
+ * hold, to peers whose programs do nothing meanwhile. It can send as much as
+ * the peers have granted, as fast as the devices take it.
  */
 #include "many.h"
 

@@ -300,8 +300,9 @@ static void writable__nothing_refused_IS_NOT_TOLD(void **state)
 #define FIRST_CREDITS	65u
 
 /*
- * Sends as many messages as the peer takes, in on_connected. The device may have
- * done with some before the next one, so that it can take more than send_depth.
+ * Sends as many messages as the peer takes, in on_connected. The device may
+ * have done with some before the next one, so that it can take more than
+ * send_depth.
  */
 static void send_depth_many(struct end *e)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Description: a callback sends more than the send queue holds. The device has
- * done with the messages at once, so the send queue is never the limit, only the
- * credits of the peers are. No call runs a callback, and each callback that has
- * become due comes once and in order.
+ * done with the messages at once, so the send queue is never the limit, only
+ * the credits of the peers are. No call runs a callback, and each callback that
+ * has become due comes once and in order.
  */
 #include "device/verbs_api.h"
 #include "session/ep.h"
@@ -38,7 +38,7 @@ struct end {
 
 static struct end clients[PEERS], servers[PEERS];
 static uint32_t accepted;	/* connections */
-static bool in_call, bad;	/* a callback inside of a call, or a wrong one */
+static bool in_call, bad;	/* a callback in a call, or a wrong one */
 static void (*burst)(struct end *from);	/* sends, in a callback */
 static void (*done_sends)(struct rdmamsg_ep *ep);
 static uint8_t data[LARGE];
