@@ -183,6 +183,7 @@ struct producer {
 
 static struct producer producers[THREADS];
 static int total;
+static bool waiting;		/* rdmamsg_submit_wait() */
 
 static void take(struct rdmamsg *ctx, void *arg)
 {
@@ -201,17 +202,22 @@ static void *produce(void *arg)
 	for (uintptr_t i = 0; i < EACH; i++) {
 		uintptr_t what = i * THREADS + (uintptr_t)p->id;
 
-		while (rdmamsg_submit(p->ctx, take, (void *)what) == -EAGAIN)
+		if (waiting && rdmamsg_submit_wait(p->ctx, take, (void *)what,
+						   -1))
+			return NULL;
+		while (!waiting && rdmamsg_submit(p->ctx, take, (void *)what) ==
+		       -EAGAIN)
 			sched_yield();
 	}
 	return NULL;
 }
 
 /* The reader sleeps in poll(), so a lost wake-up hangs the test. */
-static void submit__four_threads_LOSE_NOTHING(void **state)
+static void four_threads(uint32_t depth)
 {
-	struct rdmamsg *ctx = open_ctx(64);
+	struct rdmamsg *ctx = open_ctx(depth);
 
+	total = 0;
 	for (int i = 0; i < THREADS; i++) {
 		producers[i] = (struct producer){ .ctx = ctx, .id = i };
 		assert_int_equal(pthread_create(&producers[i].thread, NULL,
@@ -223,6 +229,20 @@ static void submit__four_threads_LOSE_NOTHING(void **state)
 		assert_int_equal(producers[i].next, EACH);
 	}
 	rdmamsg_close(ctx);
+}
+
+static void submit__four_threads_LOSE_NOTHING(void **state)
+{
+	waiting = false;
+	four_threads(64);
+}
+
+/* The writers sleep, too. */
+static void submit_wait__four_threads_LOSE_NOTHING(void **state)
+{
+	waiting = true;
+	four_threads(64);
+	four_threads(2);
 }
 
 struct letter {
@@ -275,6 +295,8 @@ int main(void)
 		cmocka_unit_test_setup(run__stopped_before_RETURNS, set_up),
 		cmocka_unit_test_setup(wait__nothing_TIMES_OUT, set_up),
 		cmocka_unit_test_setup(submit__four_threads_LOSE_NOTHING,
+				       set_up),
+		cmocka_unit_test_setup(submit_wait__four_threads_LOSE_NOTHING,
 				       set_up),
 		cmocka_unit_test_setup(mail__posted_ARRIVES_IN_ORDER, set_up),
 	};
