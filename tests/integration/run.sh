@@ -19,7 +19,7 @@ programs="device errors arguments handles log stats ends fork connect setup
 	submit wait move idle events dead death killed cycles failover
 	announce fast oob oob_records oob_strangers qp
 	raw rma atomics
-	layout window features process left links
+	layout window features process left links shutdown
 	regcache srq srq_options pool pd guard group thousands
 	strangers auth chain chain_native chain_carried team team_leave team_native dc
 	dc_onesided dc_native dc_onesided_native dc_lease"
