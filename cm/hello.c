@@ -35,7 +35,7 @@ uint32_t rdmamsg__features(const struct rdmamsg_ep *ep)
 	bool imm = !(ep->opts.flags & RDMAMSG_EP_FULL_HEADERS) &&
 		   !rdmamsg__quirks(d)->no_immediates;
 
-	return PROTO_FEATURE_RMA |
+	return PROTO_FEATURE_RMA | PROTO_FEATURE_WORD |
 	       (masked == MASKED_SIZES ? PROTO_FEATURE_MASKED : 0) |
 	       (masked ? PROTO_FEATURE_MASKED_SMALL : 0) |
 	       (inv ? PROTO_FEATURE_INVALIDATE : 0) |

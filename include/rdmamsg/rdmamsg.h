@@ -225,11 +225,14 @@ struct rdmamsg_reason {
 	int cm_status;		/* of cm_event: reject reason or -errno */
 	int wc_status;		/* enum ibv_wc_status, 0 if none */
 	uint32_t vendor_err;	/* of the failed completion */
-	const void *data;	/* of the peer's rdmamsg_reject() */
+	/* of the peer's rdmamsg_reject(), or with its code */
+	const void *data;
 	size_t data_len;
 	char text[192];		/* the failure and the likely cause */
 	/* the operation of the failed completion: "read"; NULL: none */
 	const char *operation;
+	/* of the peer's rdmamsg_ep_close_with() or _abort_with(); 0: none */
+	uint32_t code;
 };
 
 /* ---- endpoints -------------------------------------------------------- */
@@ -421,6 +424,20 @@ void rdmamsg_ep_close(struct rdmamsg_ep *ep);
 
 /* Ends the connection now: outstanding sends complete with -ECANCELED. */
 void rdmamsg_ep_abort(struct rdmamsg_ep *ep);
+
+/*
+ * As the two calls above, and tell the peer's program why: its rdmamsg_reason
+ * has the code and up to RDMAMSG_HELLO_DATA_MAX bytes of data, which the calls
+ * copy. The library does not interpret either. A peer that is not connected, or
+ * whose library does not know these calls, is told without them, and those of
+ * an abort may be lost with the connection. -EINVAL: too long. -ESHUTDOWN: the
+ * endpoint ends already, or for rdmamsg_ep_close_with() is closing. After an
+ * error the call has done nothing.
+ */
+int rdmamsg_ep_close_with(struct rdmamsg_ep *ep, uint32_t code,
+			  const void *data, size_t len);
+int rdmamsg_ep_abort_with(struct rdmamsg_ep *ep, uint32_t code,
+			  const void *data, size_t len);
 
 void *rdmamsg_ep_user(const struct rdmamsg_ep *ep);
 void rdmamsg_ep_set_user(struct rdmamsg_ep *ep, void *user);

@@ -17,6 +17,7 @@
 #include "session/resume.h"
 #include "session/rndv.h"
 #include "session/window.h"
+#include "session/word.h"
 #include "wire/flight.h"
 #include "wire/proto.h"
 
@@ -228,7 +229,8 @@ static void rx_pong(struct rdmamsg_ep *ep, uint32_t fetching, uint32_t tag)
 	}
 }
 
-static void rx_close(struct rdmamsg_ep *ep, uint32_t confirms)
+static void rx_close(struct rdmamsg_ep *ep, const struct rdmamsg_msg *msg,
+		     uint32_t confirms)
 {
 	if (ep->close.confirmed || (ep->close.seen && !confirms)) {
 		rdmamsg__ep_protocol(ep, "a second CLOSE");
@@ -239,11 +241,29 @@ static void rx_close(struct rdmamsg_ep *ep, uint32_t confirms)
 				     "sent");
 		return;
 	}
+	if (!rdmamsg__word_take(ep, msg))
+		return;
 	rdmamsg__record(ep->recorder, EVENT_CLOSE_TAKEN, confirms, 0);
 	ep->close.confirmed = confirms;
 	if (!ep->close.seen && ep->state == EP_OPEN)
 		rdmamsg__ep_peer_closes(ep);
 	ep->close.seen = true;
+}
+
+/* The word of the peer's program, which ends the session, not only a lane. */
+static void rx_abort(struct rdmamsg_ep *ep, const struct rdmamsg_msg *msg)
+{
+	if (!(ep->connect.features & PROTO_FEATURE_WORD) || ep->carries) {
+		rdmamsg__ep_protocol(ep, "ABORT %s", ep->carries ?
+				     "before RESUME" : "was not agreed");
+		return;
+	}
+	if (!rdmamsg__word_take(ep, msg))
+		return;
+	ep->close.aborted_by_peer = true;
+	rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_ABORTED,
+			   -ECONNRESET, "aborted by the peer's program");
+	rdmamsg__ep_kill(ep);
 }
 
 static void rx_control(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
@@ -276,7 +296,10 @@ static void rx_control(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 		break;
 	case PROTO_CLOSE:
 		if (!rdmamsg__pieces_broken(ep))
-			rx_close(ep, hdr->tag);
+			rx_close(ep, msg, hdr->tag);
+		break;
+	case PROTO_ABORT:
+		rx_abort(ep, msg);
 		break;
 	case PROTO_WRITTEN:
 		if (!(ep->connect.features & PROTO_FEATURE_RMA))

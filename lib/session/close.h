@@ -13,25 +13,33 @@
 #include "base/timer.h"
 #include "wire/proto.h"
 
+/* Bits, because of the size of struct rdmamsg_ep. */
 struct closing {
-	bool sent, done, seen;	/* CLOSE: ours, completed; the peer's */
-	bool asserted;			/* our CLOSE confirms the peer's */
-	bool once;			/* and is the only one */
-	bool confirmed; /* the peer's CLOSE confirms ours, all before too */
-	bool proving;			/* a proof follows it */
-	bool asserted_done;	/* 'asserted' CLOSE, or its proof, completed */
-	bool by_peer;			/* the peer sent CLOSE first */
-	bool aborted;			/* by the program */
-	bool lost;			/* a request before CLOSE has failed */
-	bool undelivered;		/* messages that had arrived */
-	bool lost_read;			/* a read has failed or is unproven */
-	bool disconnect_sent, disconnected;
-	/* in one byte, because of the size of struct rdmamsg_ep */
+	/* CLOSE: ours, completed; the peer's */
+	bool sent : 1, done : 1, seen : 1;
+	bool asserted : 1;		/* our CLOSE confirms the peer's */
+	bool once : 1;			/* and is the only one */
+	/* the peer's CLOSE confirms ours, all before too */
+	bool confirmed : 1;
+	bool proving : 1;		/* a proof follows it */
+	/* 'asserted' CLOSE, or its proof, completed */
+	bool asserted_done : 1;
+	bool by_peer : 1;		/* the peer sent CLOSE first */
+	bool aborted : 1;		/* by the program */
+	bool lost : 1;			/* a request before CLOSE has failed */
+	bool undelivered : 1;		/* messages that had arrived */
+	bool lost_read : 1;		/* a read has failed or is unproven */
+	bool disconnect_sent : 1, disconnected : 1;
 	bool unanswered : 1;		/* our disconnect, within its time */
 	bool reason_set : 1;
 	bool told : 1;			/* on_closed */
 	bool failing : 1;		/* rdmamsg__ep_kill(), not acted on */
 	bool gap : 1;			/* a message was skipped */
+	bool saying : 1;		/* ABORT is on its way */
+	bool aborted_by_peer : 1;	/* its ABORT has come */
+	bool has_word : 1;		/* of the peer, in the reason */
+	uint8_t word_len;		/* connect.word_data: of this side */
+	uint32_t code;			/* of this side's word */
 	uint32_t seq;			/* sq_posted of the first CLOSE */
 	uint32_t rx;			/* rdmamsg__rx_count() at the last one */
 	struct rdmamsg_reason reason;
@@ -46,7 +54,7 @@ void rdmamsg__ep_reason(struct rdmamsg_ep *ep, enum rdmamsg_who who,
 			enum rdmamsg_cause cause, int error,
 			const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
-/* Clears the reason, with status codes and the data of a reject. */
+/* Clears the reason, with status codes, and all but a word of the peer. */
 void rdmamsg__ep_reason_forget(struct rdmamsg_ep *ep);
 /* Text for a peer that does not answer any more and has disconnected. */
 const char *rdmamsg__peer_gone_text(const struct rdmamsg_ep *ep);

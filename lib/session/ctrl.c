@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Control messages: CREDIT, DONE, PING, PONG, CLOSE, SETUP, AUTH and the
+ * Control messages: CREDIT, DONE, PING, PONG, CLOSE, ABORT, SETUP, AUTH and the
  * keepalive.
  * They take no credit. A rule bounds the messages of each kind, and the peer
  * keeps receives for these bounds, so control messages always pass. Messages to
@@ -23,6 +23,7 @@
 #include "session/sessions.h"
 #include "session/srq_share.h"
 #include "session/tx.h"
+#include "session/word.h"
 #include "wire/proto.h"
 
 #include <errno.h>
@@ -330,6 +331,71 @@ static bool wants_close_proof(const struct rdmamsg_ep *ep)
 	return ep->lane.came && rdmamsg__keeps(ep) && ep->close.seen;
 }
 
+/* CLOSE or ABORT with the word of this side. */
+static bool send_word(struct rdmamsg_ep *ep, enum proto_type type, uint32_t tag)
+{
+	struct op *op = room(ep) ? ctrl_op(ep, (uint8_t)type) : NULL;
+
+	if (!op)
+		return false;
+	op->tag = tag;
+	op->msg = rdmamsg__ctrl_buffer(ep);
+	if (!op->msg) {
+		rdmamsg__op_put(ep, op);
+		return false;
+	}
+	rdmamsg__tx_message(ep, type, 0, tag, op, op->msg, NULL, (uint32_t)
+			    rdmamsg__word_write(ep, op->msg->data));
+	return true;
+}
+
+/* Returns the operation of a proof behind a message, or NULL: no room. */
+static struct op *proof_op(struct rdmamsg_ep *ep, enum proto_type type)
+{
+	struct op *op;
+
+	if (rdmamsg__sq_used(&ep->lane) + 2 > ep->lane.sq.total ||
+	    !ep->reads.free)
+		return NULL;
+	op = ctrl_op(ep, (uint8_t)type);
+	if (op)
+		op->tag = CLOSE_PROOF;
+	return op;
+}
+
+static void send_proof(struct rdmamsg_ep *ep, struct op *proof)
+{
+	ep->reads.free--;
+	rdmamsg__tx_proof(ep, proof);
+}
+
+/*
+ * After the second CLOSE the end is agreed, and the peer keeps no receive for
+ * one more message.
+ */
+bool rdmamsg__ctrl_abort(struct rdmamsg_ep *ep)
+{
+	struct op *proof = NULL;
+
+	if (!rdmamsg__word_due(ep) || ep->close.asserted ||
+	    rdmamsg__lane_lost(ep) || ep->close.disconnected)
+		return false;
+	if (ep->lane.came) {
+		proof = proof_op(ep, PROTO_ABORT);
+		if (!proof)
+			return false;
+	}
+	ep->close.proving = proof != NULL;
+	if (!send_word(ep, PROTO_ABORT, 0)) {
+		if (proof)
+			rdmamsg__op_put(ep, proof);
+		return false;
+	}
+	if (proof)
+		send_proof(ep, proof);
+	return true;
+}
+
 /* If the peer's CLOSE has arrived, our CLOSE confirms it. */
 static bool send_close(struct rdmamsg_ep *ep)
 {
@@ -337,24 +403,20 @@ static bool send_close(struct rdmamsg_ep *ep)
 	struct op *proof = NULL;
 
 	if (wants_close_proof(ep)) {
-		if (rdmamsg__sq_used(&ep->lane) + 2 > ep->lane.sq.total ||
-		    !ep->reads.free)
-			return false;
-		proof = ctrl_op(ep, PROTO_CLOSE);
+		proof = proof_op(ep, PROTO_CLOSE);
 		if (!proof)
 			return false;
-		proof->tag = CLOSE_PROOF;
 	}
 	ep->close.proving = proof != NULL;
-	if (!send_header(ep, PROTO_CLOSE, 0, ep->close.seen)) {
+	if (!(rdmamsg__word_due(ep) ?
+	      send_word(ep, PROTO_CLOSE, ep->close.seen) :
+	      send_header(ep, PROTO_CLOSE, 0, ep->close.seen))) {
 		if (proof)
 			rdmamsg__op_put(ep, proof);
 		return false;
 	}
-	if (proof) {
-		ep->reads.free--;
-		rdmamsg__tx_proof(ep, proof);
-	}
+	if (proof)
+		send_proof(ep, proof);
 	if (!ep->close.sent)
 		ep->close.seq = seq;
 	ep->close.once = !ep->close.sent && ep->close.seen;

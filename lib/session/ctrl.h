@@ -3,12 +3,19 @@
 #ifndef RDMAMSG_LIB_SESSION_CTRL_H
 #define RDMAMSG_LIB_SESSION_CTRL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct proto_hdr;
 struct rdmamsg_ep;
 
 void rdmamsg__ctrl_pump(struct rdmamsg_ep *ep);
+/*
+ * Sends ABORT with the word of this side, if the peer understands it and there
+ * is room. close.saying ends when the peer has it. Returns false if it was not
+ * sent.
+ */
+bool rdmamsg__ctrl_abort(struct rdmamsg_ep *ep);
 /* Withdraws announced_max: the budget need not hold such a message. */
 void rdmamsg__max_msg_forget(struct rdmamsg_ep *ep);
 void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len);

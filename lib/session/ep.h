@@ -192,7 +192,11 @@ struct connecting {
 	enum proto_reject refused;
 	struct auth *auth;		/* NULL: no key, or connected */
 	struct visitor visitor;		/* at the listener, if passive */
-	uint8_t hello_data[PROTO_HELLO_DATA_MAX];
+	union {
+		uint8_t hello_data[PROTO_HELLO_DATA_MAX];
+		/* once connected: of this program's rdmamsg_ep_close_with() */
+		uint8_t word_data[PROTO_HELLO_DATA_MAX];
+	};
 	uint8_t *setup_data;
 	uint8_t *peer_data;
 	struct proto_setup peer;	/* its data pointer is unused */

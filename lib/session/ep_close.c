@@ -28,6 +28,7 @@
 #include "session/recv.h"
 #include "session/rma.h"
 #include "session/sessions.h"
+#include "session/word.h"
 #include "wire/proto.h"
 
 #include <errno.h>
@@ -43,6 +44,7 @@
 #include <rdmamsg/rdmamsg.h>
 
 #define DRAIN_MS	1000	/* some devices lose a flushed completion */
+#define SAY_MS		1000	/* longest wait for the last message */
 #define GONE_MS		2000	/* longest wait after the peer's disconnect */
 #define LINGER_MS	5000	/* longer than a try of a peer, TRY_MS */
 
@@ -66,10 +68,20 @@ void rdmamsg__ep_kill(struct rdmamsg_ep *ep)
 	rdmamsg__ep_touch(ep);
 }
 
+/* The peer's device shall have ABORT before the queue pair fails. */
+static bool still_says(struct rdmamsg_ep *ep)
+{
+	if (!ep->close.saying || ep->close.disconnected || ep->lane.failed)
+		return false;
+	if (ep->ctx->tx->lane == &ep->lane)
+		rdmamsg__tx_flush(ep->ctx);
+	return true;
+}
+
 /* Acts on the mark of rdmamsg__ep_kill(): stops dialling, drains the lane. */
 static void start_draining(struct rdmamsg_ep *ep)
 {
-	if (!ep->close.failing)
+	if (!ep->close.failing || still_says(ep))
 		return;
 	ep->close.failing = false;
 	if (ep->ctx->tx->lane == &ep->lane)
@@ -98,15 +110,10 @@ static bool is_agreed(const struct rdmamsg_ep *ep)
 
 static void set_closed(struct rdmamsg_ep *ep)
 {
-	struct rdmamsg_reason *r = &ep->close.reason;
-
-	*r = (struct rdmamsg_reason){
-		.size = sizeof(*r), .cause = RDMAMSG_CAUSE_CLOSED,
-		.who = ep->close.by_peer ? RDMAMSG_WHO_PEER :
-		       RDMAMSG_WHO_LOCAL, .cm_event = -1,
-	};
-	snprintf(r->text, sizeof(r->text), ep->close.by_peer ?
-		 "closed by the peer" : "closed");
+	rdmamsg__ep_reason_forget(ep);
+	rdmamsg__ep_reason(ep, ep->close.by_peer ? RDMAMSG_WHO_PEER :
+			   RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_CLOSED, 0, "%s",
+			   ep->close.by_peer ? "closed by the peer" : "closed");
 }
 
 static void log_line(void *arg, const char *text)
@@ -314,7 +321,7 @@ void rdmamsg__ep_progress_close(struct rdmamsg_ep *ep)
 	if (ep->state != EP_DRAINING)
 		return;
 	start_draining(ep);
-	if (rdmamsg__lane_is_drained(&ep->lane))
+	if (!ep->close.failing && rdmamsg__lane_is_drained(&ep->lane))
 		finish(ep);
 }
 
@@ -371,6 +378,48 @@ void rdmamsg_ep_abort(struct rdmamsg_ep *ep)
 	if (!rdmamsg__ep_check(ep))
 		rdmamsg__ep_abort(ep, RDMAMSG_CAUSE_ABORTED, -ECANCELED,
 				  "aborted by this program");
+}
+
+static int check_word(const struct rdmamsg_ep *ep, const char *name,
+		      const void *data, size_t len)
+{
+	int ret = rdmamsg__ep_check(ep);
+
+	return ret ? ret : rdmamsg__word_check(name, data, len);
+}
+
+int rdmamsg_ep_close_with(struct rdmamsg_ep *ep, uint32_t code,
+			  const void *data, size_t len)
+{
+	int ret = check_word(ep, __func__, data, len);
+
+	if (ret)
+		return ret;
+	if (ep->state == EP_CLOSING || is_ending(ep))
+		return rdmamsg__fail(-ESHUTDOWN, "the endpoint is closing");
+	if (ep->state == EP_OPEN)
+		rdmamsg__word_keep(ep, code, data, len);
+	rdmamsg_ep_close(ep);
+	return 0;
+}
+
+int rdmamsg_ep_abort_with(struct rdmamsg_ep *ep, uint32_t code,
+			  const void *data, size_t len)
+{
+	int ret = check_word(ep, __func__, data, len);
+
+	if (ret)
+		return ret;
+	if (is_ending(ep))
+		return rdmamsg__fail(-ESHUTDOWN, "the endpoint is ending");
+	if (ep->state == EP_OPEN || ep->state == EP_CLOSING) {
+		rdmamsg__word_keep(ep, code, data, len);
+		ep->close.saying = rdmamsg__ctrl_abort(ep);
+	}
+	rdmamsg_ep_abort(ep);
+	if (ep->close.saying)
+		rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->timer, SAY_MS);
+	return 0;
 }
 
 void rdmamsg__ep_peer_gone(struct rdmamsg_ep *ep)
@@ -516,7 +565,9 @@ void rdmamsg__ep_deadline(struct timer *t)
 
 	switch (ep->state) {
 	case EP_DRAINING:
-		not_drained(ep);
+		if (!ep->close.saying)
+			not_drained(ep);
+		ep->close.saying = false;
 		rdmamsg__ep_touch(ep);
 		break;
 	case EP_CLOSING:

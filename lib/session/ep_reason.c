@@ -51,7 +51,15 @@ void rdmamsg__ep_reason(struct rdmamsg_ep *ep, enum rdmamsg_who who,
 
 void rdmamsg__ep_reason_forget(struct rdmamsg_ep *ep)
 {
-	memset(&ep->close.reason, 0, sizeof(ep->close.reason));
+	const struct rdmamsg_reason old = ep->close.reason;
+	struct rdmamsg_reason *r = &ep->close.reason;
+
+	memset(r, 0, sizeof(*r));
+	if (ep->close.has_word) {
+		r->code = old.code;
+		r->data = old.data;
+		r->data_len = old.data_len;
+	}
 	ep->close.reason_set = false;
 }
 

@@ -221,7 +221,8 @@ bool rdmamsg__resume_instead(struct rdmamsg_ep *ep)
 {
 	struct resume *r = ep->resume;
 
-	if ((!rdmamsg__resume_goes_on(ep) && !waits_for_program(ep)) ||
+	if (ep->close.aborted_by_peer ||
+	    (!rdmamsg__resume_goes_on(ep) && !waits_for_program(ep)) ||
 	    !is_of_lane(&ep->close.reason))
 		return false;
 	if (r->lane == LANE_UP) {

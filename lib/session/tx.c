@@ -267,6 +267,12 @@ static enum proto_type last_word(const struct rdmamsg_ep *ep)
 	return ep->connect.passive ? PROTO_SETUP : PROTO_AUTH;
 }
 
+static void abort_done(struct rdmamsg_ep *ep, const struct op *op, int status)
+{
+	if (status || op->tag == CLOSE_PROOF || !ep->close.proving)
+		ep->close.saying = false;
+}
+
 void rdmamsg__request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 {
 	switch (op->kind) {
@@ -299,6 +305,8 @@ void rdmamsg__request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 				op->tag == (ep->close.proving ? CLOSE_PROOF : 1);
 			ep->reads.free += op->tag == CLOSE_PROOF;
 		}
+		if (unlikely(op->ctrl == PROTO_ABORT))
+			abort_done(ep, op, status);
 		if (op->ctrl == PROTO_SETUP || op->ctrl == PROTO_AUTH)
 			ep->lane.sq.data--;
 		if (ep->connect.refused && op->ctrl == last_word(ep))

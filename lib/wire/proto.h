@@ -117,6 +117,8 @@ static inline bool rdmamsg__limit_passes(uint32_t limit)
 #define PROTO_FEATURE_MASKED_SMALL 512u
 /* Each lane of a session without a pre-shared key is proven by AUTH as well. */
 #define PROTO_FEATURE_LANE_AUTH	1024u
+/* CLOSE may have a body, and ABORT may come: see wire/word.h. */
+#define PROTO_FEATURE_WORD	2048u
 
 struct proto_hello {
 	uint8_t lowest;
@@ -205,7 +207,8 @@ enum proto_type {
 	PROTO_FIRST,		/* number, tag; first piece, see below */
 	PROTO_MORE,		/* number, index as the tag; a further piece */
 	PROTO_RESUME,		/* on another lane, see wire/resume.h */
-	PROTO_TYPE_MAX = PROTO_RESUME,
+	PROTO_ABORT,		/* a word, see wire/word.h; nothing follows */
+	PROTO_TYPE_MAX = PROTO_ABORT,
 };
 
 enum proto_done {

@@ -12,7 +12,7 @@ set -eu
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
 [ $# -gt 0 ] || set -- auth dc dc_frame doctor frame header hello key layout oob path \
-	perf preload resume session setup soft team
+	perf preload resume session setup soft team word
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
 tmp=$(mktemp -d)
@@ -45,6 +45,7 @@ for target in "$@"; do
 			! -path '*/preload/*' ! -name ev.c \
 			-exec grep -L '^int main' {} +) ;;
 	team)	sources=$top/lib/wire/team.c ;;
+	word)	sources=$top/lib/wire/word.c ;;
 	frame)	sources="$top/lib/wire/frame.c $top/lib/group/stream.c" ;;
 	*)	sources="$top/lib/wire/proto.c $top/lib/wire/hello.c $top/lib/wire/oob_record.c"
 		sources="$sources $top/lib/wire/path.c $top/lib/wire/resume.c"

@@ -269,6 +269,10 @@ static void arguments__NULL_endpoint_EINVAL(void **state)
 	assert_error(rdmamsg_shutdown_wait(NULL, 0), -EINVAL, "context");
 	rdmamsg_ep_close(NULL);
 	rdmamsg_ep_abort(NULL);
+	assert_error(rdmamsg_ep_close_with(NULL, 1, "x", 1), -EINVAL,
+		     "endpoint");
+	assert_error(rdmamsg_ep_abort_with(NULL, 1, "x", 1), -EINVAL,
+		     "endpoint");
 	rdmamsg_ep_hold(NULL);
 	rdmamsg_ep_release(NULL);
 	rdmamsg_msg_free(NULL);

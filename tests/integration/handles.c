@@ -141,6 +141,8 @@ static void endpoint__after_its_context_ENDED(void **state)
 	ENDED(rdmamsg_oob_finish(ep, buf, sizeof(buf)));
 	rdmamsg_ep_close(ep);
 	rdmamsg_ep_abort(ep);
+	ENDED(rdmamsg_ep_close_with(ep, 1, "x", 1));
+	ENDED(rdmamsg_ep_abort_with(ep, 1, "x", 1));
 	/* releases it */
 	assert_error(rdmamsg_close_wait(ep, 0), -ECANCELED, "context");
 	pair_fini(&p);
