@@ -158,14 +158,37 @@ void do_exchange(void)
 	outlast_shortage();
 }
 
-void do_close(void)
+static void end_by(void (*end)(struct rdmamsg_ep *ep))
 {
 	if (!ends[CLIENT].ep)
 		return;
 	ends[CLIENT].expected_end = ends[SERVER].expected_end = true;
-	rdmamsg_ep_close(ends[CLIENT].ep);
+	end(ends[CLIENT].ep);
 	if (!drive(is_closed, BODY_MS))
 		fail("closing: not over");
+}
+
+void do_close(void)
+{
+	end_by(rdmamsg_ep_close);
+}
+
+/* -ESHUTDOWN: the fault has ended the endpoint. */
+static void check_end(const char *call, int ret)
+{
+	if (ret && ret != -ESHUTDOWN)
+		fail("%s: %d", call, ret);
+}
+
+static void close_with_word(struct rdmamsg_ep *ep)
+{
+	check_end("close_with", rdmamsg_ep_close_with(ep, 1, "a word", 6));
+}
+
+/* Its CLOSE has a body, in a buffer. */
+static void do_close_with(void)
+{
+	end_by(close_with_word);
 }
 
 /* Messages accepted before a close arrive, even those beyond the credits. */
@@ -209,7 +232,7 @@ static void do_shutdown(void)
 }
 
 /* Aborts with all kinds of operations in flight. */
-void do_abort(void)
+static void abort_by(void (*end)(struct rdmamsg_ep *ep))
 {
 	for (uint32_t i = 0; i < 6; i++) {
 		if (ends[CLIENT].ep)
@@ -219,10 +242,25 @@ void do_abort(void)
 	}
 	texts_start();
 	if (ends[CLIENT].ep)
-		rdmamsg_ep_abort(ends[CLIENT].ep);
+		end(ends[CLIENT].ep);
 	if (!drive(is_closed, BODY_MS))
 		fail("aborting: not over");
 	reported++;
+}
+
+void do_abort(void)
+{
+	abort_by(rdmamsg_ep_abort);
+}
+
+static void abort_with_word(struct rdmamsg_ep *ep)
+{
+	check_end("abort_with", rdmamsg_ep_abort_with(ep, 1, "a word", 6));
+}
+
+static void do_abort_with(void)
+{
+	abort_by(abort_with_word);
 }
 
 void do_teardown(void)
@@ -370,9 +408,11 @@ const struct scenario message_scenarios[] = {
 	{ "keep-reference", CONNECTED, do_keep_reference,
 	  .calls = " calloc dereg_mr dealloc_pd destroy_cq close_device " },
 	{ "close", CONNECTED, do_close },
+	{ "close-with", CONNECTED, do_close_with },
 	{ "close-behind", CONNECTED, do_close_behind },
 	{ "shutdown", CONNECTED, do_shutdown },
 	{ "abort", CONNECTED, do_abort },
+	{ "abort-with", CONNECTED, do_abort_with },
 	{ "teardown", CONNECTED, do_teardown },
 	{ "guarded-connect", LISTENING, do_connect, .guarded = true,
 	  .calls = " calloc realloc mmap reg_mr alloc_pd create_cq create_qp "

@@ -165,5 +165,6 @@ bool do_leave(struct raw *r)
 
 const struct misdeed *const misdeeds[] = {
 	setup_misdeeds, message_misdeeds, memory_misdeeds, pieces_misdeeds,
+	word_misdeeds,
 	NULL,
 };

@@ -35,7 +35,7 @@ struct misdeed {
 
 /* A misdeed without a name ends each table. NULL ends the list of tables. */
 extern const struct misdeed setup_misdeeds[], message_misdeeds[],
-	memory_misdeeds[], pieces_misdeeds[];
+	memory_misdeeds[], pieces_misdeeds[], word_misdeeds[];
 extern const struct misdeed *const misdeeds[];
 uint32_t misdeed_causes(const struct misdeed *m);
 /* Returns true if the device can do it. Otherwise prints a line that it skips. */

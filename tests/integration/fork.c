@@ -128,6 +128,8 @@ static int use_all_in_child(void)
 	(void)rdmamsg_devices(NULL, 0, 0);
 	rdmamsg_set_log(NULL, NULL, RDMAMSG_LOG_NONE);
 
+	ECHILD_FROM(rdmamsg_ep_close_with(p.c.ep, 1, "x", 1));
+	ECHILD_FROM(rdmamsg_ep_abort_with(p.c.ep, 1, "x", 1));
 	rdmamsg_ep_close(p.c.ep);
 	rdmamsg_ep_abort(p.c.ep);
 	rdmamsg_listener_close(p.listener);
