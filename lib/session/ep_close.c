@@ -83,7 +83,7 @@ static void start_draining(struct rdmamsg_ep *ep)
 {
 	if (!ep->close.failing || still_says(ep))
 		return;
-	ep->close.failing = false;
+	ep->close.failing = ep->close.saying = false;
 	if (ep->ctx->tx->lane == &ep->lane)
 		rdmamsg__tx_flush(ep->ctx);
 	ep->connect.by->cancel(ep);

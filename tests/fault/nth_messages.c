@@ -178,6 +178,8 @@ static void check_end(const char *call, int ret)
 {
 	if (ret && ret != -ESHUTDOWN)
 		fail("%s: %d", call, ret);
+	if (ret)
+		texts_start();
 }
 
 static void close_with_word(struct rdmamsg_ep *ep)
