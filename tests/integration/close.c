@@ -5,6 +5,7 @@
 #include "request.h"
 
 #include <rdmamsg/endpoint.h>
+#include <rdmamsg/failover.h>
 
 static struct pair p;
 
@@ -263,6 +264,59 @@ static void close__peer_never_reads_ABORTS_IN_TIME(void **state)
 	pair_fini(&p);
 }
 
+enum load { IDLE, SMALL, MANY, LARGE, LOADS };
+
+/* Sends what the peer's program does not take. */
+static void send_load(enum load load)
+{
+	p.s.expect_nothing = true;
+	if (load == SMALL)
+		(void)end_send(&p.c, HOW_SEND, 10, 0);
+	if (load == LARGE)
+		(void)end_send(&p.c, HOW_SENDV, 1 << 20, 0);
+	for (uint32_t i = 0; load == MANY && i < 100; i++)
+		(void)end_send(&p.c, HOW_SEND, 10, i);
+}
+
+/* Only the client's loop turns, and time passes when all is on its way. */
+static void close_alone(void)
+{
+	rdmamsg_ep_close(p.c.ep);
+	for (int i = 0; i < 100; i++) {
+		rdmamsg_process(p.c.ctx);
+		usleep(1000);
+	}
+	UNTIL_BY((clock_pass(100), rdmamsg_process(p.c.ctx)), p.c.closed);
+}
+
+/*
+ * The peer's program is stopped, and its device works. On iWARP nothing tells
+ * whether it does.
+ */
+static void close__peer_is_stopped_IS_OF_THE_PEER(void **state)
+{
+	static const struct rdmamsg_failover failover = {
+		.size = sizeof(failover), .rungs = RDMAMSG_RUNG_LANE,
+	};
+
+	for (int n = 0; n < 2 * LOADS; n++) {
+		pair_init(&p, NULL);
+		p.c.opts.close_timeout_ms = 15000;
+		p.c.opts.send_queue = 100;
+		if (n >= LOADS)
+			p.c.opts.failover = p.s.opts.failover = &failover;
+		pair_listen(&p);
+		pair_connect(&p);
+		send_load(n % LOADS);
+		close_alone();
+		assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_TIMEOUT);
+		assert_int_equal(p.c.why.who, test_iwarp() ?
+				 RDMAMSG_WHO_NETWORK : RDMAMSG_WHO_PEER);
+		WAIT_PASSING(p.s.closed);
+		pair_fini(&p);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -273,6 +327,7 @@ int main(int argc, char **argv)
 		TEST(close__order_of_freeing_DOES_NOT_MATTER),
 		TEST(close__context_in_a_callback_IS_IGNORED),
 		TEST(close__peer_never_reads_ABORTS_IN_TIME),
+		TEST(close__peer_is_stopped_IS_OF_THE_PEER),
 	};
 
 	return test_main(tests, NULL, argc, argv);
