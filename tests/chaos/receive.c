@@ -146,6 +146,9 @@ static void hold(struct rdmamsg_msg *msg, uint8_t *mem)
 {
 	struct held *h = own_alloc(sizeof(*h));
 
+	/* one owner again, and freed as any thread could */
+	if (rng_chance(&w.rng, 300) && !rdmamsg_msg_ref(msg))
+		rdmamsg_msg_free(msg);
 	h->msg = msg;
 	h->mem = mem;
 	h->until = now_ms() + rng_below(&w.rng, HOLD_MS);

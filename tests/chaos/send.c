@@ -89,6 +89,7 @@ static int by_segments(struct conn *c, uint32_t n, uint32_t len, void *cookie)
 static int by_message(struct conn *c, uint32_t n, uint32_t len, void *cookie)
 {
 	struct rdmamsg_msg *msg = held_take(len);
+	bool shares = rng_chance(&w.rng, 300);
 	int ret = 0;
 
 	if (!msg)
@@ -98,9 +99,12 @@ static int by_message(struct conn *c, uint32_t n, uint32_t len, void *cookie)
 	if (ret)
 		return ret;
 	make(c, n, rdmamsg_msg_data(msg), len);
+	shares = shares && !rdmamsg_msg_ref(msg);
 	ret = rdmamsg_msg_send(c->ep, msg, plan_tag(&c->plan, c->side, n),
 			       cookie);
 	if (ret)
+		rdmamsg_msg_free(msg);
+	if (shares)
 		rdmamsg_msg_free(msg);
 	return ret;
 }

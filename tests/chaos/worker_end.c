@@ -176,6 +176,8 @@ static void end_quietly(void)
 		(void)rdmamsg_wait(w.ctx, 100);
 
 	held_step(true);
+	/* takes back messages that had references */
+	(void)rdmamsg_process(w.ctx);
 	rdmamsg_srq_destroy(w.srq);
 	end_pools();
 	(void)rdmamsg_stats(w.ctx, &st);
