@@ -489,16 +489,17 @@ int rdmamsg_msg_alloc(struct rdmamsg_ep *ep, size_t len,
 
 /*
  * Frees a received message, or one that was not sent. msg may be NULL. The
- * context's thread, before rdmamsg_close(). A message of rdmamsg_msg_ref(): drops
- * one reference, in any thread, also after rdmamsg_close().
+ * context's thread, before rdmamsg_close(). For a message of rdmamsg_msg_ref()
+ * drops one reference, in any thread, also after rdmamsg_close().
  */
 void rdmamsg_msg_free(struct rdmamsg_msg *msg);
 /*
  * Adds a reference, so that several owners have the message, and one message
- * can be sent to many endpoints. Each reference ends with rdmamsg_msg_free(), or
- * with rdmamsg_msg_send() that succeeds. Nobody may write to the message while
- * it has other references or is being sent. Any thread that has a reference;
- * before the first call, the thread that has the message. -EINVAL, -ENOMEM.
+ * can be sent to many endpoints. Each reference ends with rdmamsg_msg_free(),
+ * or with rdmamsg_msg_send() that succeeds. Nobody may write to the message
+ * while it has other references or is being sent. Any thread that has a
+ * reference; before the first call, the thread that has the message. -EINVAL,
+ * -ENOMEM.
  */
 int rdmamsg_msg_ref(struct rdmamsg_msg *msg);
 
