@@ -27,10 +27,9 @@ int rdmamsg__ctx_check(const struct rdmamsg *ctx)
 			     "here");
 }
 
-int rdmamsg__ctx_takes(const struct rdmamsg *ctx)
+int rdmamsg__ctx_refuses(const struct rdmamsg *ctx)
 {
-	if (likely(!rdmamsg__ctx_ends(ctx)) ||
-	    (ctx->shutdown.inner && !ctx->closing))
+	if (ctx->shutdown.inner && !ctx->closing)
 		return 0;
 	return rdmamsg__fail(-ESHUTDOWN, "the context is being %s",
 			     ctx->closing ? "closed" : "shut down");

@@ -88,7 +88,12 @@ static inline bool rdmamsg__ctx_ends(const struct rdmamsg *ctx)
 }
 
 /* Returns 0, or -ESHUTDOWN with a text. */
-int rdmamsg__ctx_takes(const struct rdmamsg *ctx);
+int rdmamsg__ctx_refuses(const struct rdmamsg *ctx);
+static inline int rdmamsg__ctx_takes(const struct rdmamsg *ctx)
+{
+	return likely(!rdmamsg__ctx_ends(ctx)) ? 0 : rdmamsg__ctx_refuses(ctx);
+}
+
 /* Counts an end after rdmamsg_shutdown(); error: of its reason. */
 void rdmamsg__ctx_ended(struct rdmamsg *ctx, int error);
 /*

@@ -544,6 +544,33 @@ static void shutdown__while_accepting_REFUSES_OR_CLOSES(void **state)
 		shut_down_in_setup(rounds);
 }
 
+static void moved(struct rdmamsg *to, struct rdmamsg_request *req, void *arg)
+{
+	texts_are_fine = true;
+	if (to != ctx)
+		note("a request moved to another context");
+	*(int *)arg = rdmamsg_accept(req, NULL, NULL);
+}
+
+static void shutdown__of_the_context_that_gets_a_request_REFUSED(void **state)
+{
+	struct pair p;
+	int ret = 0;
+
+	open_peers(1);
+	send_to_paused(0);
+	begin(-1);
+	listen_put_off(&p);
+	dial(&p.c, test_addr(), p.port, WAIT_MS);
+	WAIT_FOR(waiting_count);
+	assert_int_equal(rdmamsg_request_move(waiting[0], ctx, moved, &ret), 0);
+	WAIT_FOR(ret);
+	assert_int_equal(ret, -ESHUTDOWN);
+	expect_end(&p.c, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_RESOURCES, -ENOBUFS);
+	pair_fini(&p);
+	close_peers(1);
+}
+
 /* ---- calls that begin something ----------------------------------------- */
 
 static void shutdown__calls_that_begin_something_ESHUTDOWN(void **state)
@@ -706,6 +733,7 @@ int main(int argc, char **argv)
 		TEST(shutdown__in_every_callback_ENDS),
 		TEST(shutdown__while_connecting_IS_NOT_COUNTED),
 		TEST(shutdown__while_accepting_REFUSES_OR_CLOSES),
+		TEST(shutdown__of_the_context_that_gets_a_request_REFUSED),
 		TEST(shutdown__calls_that_begin_something_ESHUTDOWN),
 		TEST(shutdown__on_a_shared_receive_queue_ALL_IS_DELIVERED),
 		TEST(shutdown__out_of_band_IS_REFUSED),
