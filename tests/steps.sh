@@ -80,7 +80,7 @@ slow_programs='idle|death|killed|dead|cycles|thousands|wait|credits|dc_lease'
 # Programs whose results depend on the link layer.
 link_programs='device errors connect setup accept close messages refs memory move
 	events failover oob oob_records qp rma atomics layout window features regcache
-	srq pool pd guard group strangers auth ends burst shutdown
+	srq pool pd guard group strangers auth ends burst shutdown word
 	chain_native chain_carried team_native dc_native'
 
 # Programs that rest on what completions tell.
