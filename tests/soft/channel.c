@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <rdma/rdma_user_cm.h>
@@ -26,6 +27,7 @@ void rdma_destroy_event_channel(struct rdma_event_channel *ch);
 
 #define ROUNDS	10000
 #define CANCELLED 1000
+#define FORKED	20
 #define NO_ID	0xffffffffu
 
 static _Atomic int channel = -1;
@@ -108,6 +110,54 @@ static int cancel(void)
 	return 1;
 }
 
+/*
+ * A child has its parent's descriptor and not its parent's calls: its own channel
+ * of that number is closed at once.
+ */
+static int child(int fd)
+{
+	struct rdma_event_channel *ch;
+
+	(void)close(fd);
+	ch = rdma_create_event_channel();
+	if (!ch || ch->fd != fd) {
+		fprintf(stderr, "child: no channel of descriptor %d\n", fd);
+		return 1;
+	}
+	rdma_destroy_event_channel(ch);
+	if (fcntl(fd, F_GETFD) < 0)
+		return 0;
+	fprintf(stderr, "child: descriptor %d is open\n", fd);
+	return 1;
+}
+
+/* Forks while a thread waits for an event. */
+static int fork_waiting(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	pthread_t thread;
+	int fd, status = 1;
+	pid_t pid;
+
+	if (!ch)
+		return 1;
+	fd = ch->fd;
+	if (pthread_create(&thread, NULL, get_event, &fd))
+		return 1;
+	/* in most of the rounds the thread has begun to wait */
+	for (int i = 0; i < 100; i++)
+		sched_yield();
+	pid = fork();
+	if (!pid)
+		_exit(child(fd));
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		status = 1;
+	(void)pthread_cancel(thread);
+	(void)pthread_join(thread, NULL);
+	rdma_destroy_event_channel(ch);
+	return status;
+}
+
 int main(void)
 {
 	pthread_t thread;
@@ -121,7 +171,9 @@ int main(void)
 	(void)pthread_join(thread, NULL);
 	for (unsigned int i = 0; i < CANCELLED && !status; i++)
 		status = cancel();
+	for (unsigned int i = 0; i < FORKED && !status; i++)
+		status = fork_waiting();
 	if (!status)
 		printf("%u channels destroyed\n", ROUNDS);
-	return status;
+	return status != 0;
 }

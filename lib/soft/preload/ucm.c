@@ -91,6 +91,16 @@ static void leave(void *arg)
 	close_unused(e);
 }
 
+/* A forked child has inherited the calls of its parent's threads. */
+static void forget_parent(struct entry *e)
+{
+	if (e->pid == getpid())
+		return;
+	e->pid = getpid();
+	atomic_store(&e->calls, 0);
+	atomic_store(&e->closing, NULL);
+}
+
 /* Returns 0 or -errno. */
 static int open_channel(struct rdma_event_channel *ch)
 {
@@ -107,7 +117,7 @@ static int open_channel(struct rdma_event_channel *ch)
 		return err;
 	}
 	ch->fd = file->fd;
-	e->pid = getpid();
+	forget_parent(e);
 	atomic_store_explicit(&e->file, file, memory_order_release);
 	return 0;
 }
