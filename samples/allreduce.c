@@ -125,7 +125,7 @@ int main(int argc, char **argv)
 		ret = run_team(ctx);
 	for (uint32_t i = 0; i < size; i++)
 		if (eps[i])
-			(void)rdmamsg_close_wait(eps[i], TIMEOUT_MS);
+			(void)rdmamsg_ep_close_wait(eps[i], TIMEOUT_MS);
 	rdmamsg_close(ctx);
 	return ret;
 }

@@ -179,7 +179,7 @@ static bool run(void)
 	if (!(o.server ? accept_one(&opts) : connect_one(&opts)))
 		return false;
 	good = o.server ? run_server() : run_client();
-	if (rdmamsg_close_wait(ep, WAIT_MS) && good)
+	if (rdmamsg_ep_close_wait(ep, WAIT_MS) && good)
 		good = failed("closing");
 	return good;
 }

@@ -168,7 +168,7 @@ static int get_key(struct rdmamsg_ep *ep)
 	ret = rdmamsg_key_import(rdmamsg_msg_data(msg), rdmamsg_msg_len(msg),
 				 &key);
 	rdmamsg_msg_free(msg);
-	if (ret || rdmamsg_masked_query(ep, &can))
+	if (ret || rdmamsg_ep_masked_query(ep, &can))
 		return fail("key");
 	printf("extended atomics: %s\n",
 	       rdmamsg_name(RDMAMSG_NAME_CAP_HOW, can.how));
@@ -189,7 +189,7 @@ static int visit(struct rdmamsg *ctx, const char *addr, const char *port)
 		return fail("connect");
 	if (get_key(ep) || take_seat(ctx, ep))
 		return 1;
-	return rdmamsg_close_wait(ep, TIMEOUT_MS) ? fail("close") : 0;
+	return rdmamsg_ep_close_wait(ep, TIMEOUT_MS) ? fail("close") : 0;
 }
 
 int main(int argc, char **argv)

@@ -43,7 +43,7 @@ int main(int argc, char **argv)
 	for (int i = 3; i < argc && !ret; i++)
 		ret = exchange(ep, argv[i]);
 	if (!ret)
-		ret = rdmamsg_close_wait(ep, TIMEOUT_MS);
+		ret = rdmamsg_ep_close_wait(ep, TIMEOUT_MS);
 	if (ret)
 		fprintf(stderr, "echo-client: %s\n", rdmamsg_error());
 	rdmamsg_close(ctx);

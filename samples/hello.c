@@ -23,7 +23,7 @@ int main(int argc, char **argv)
 	printf("%.*s\n", (int)rdmamsg_msg_len(msg),
 	       (const char *)rdmamsg_msg_data(msg));
 	rdmamsg_msg_free(msg);
-	rdmamsg_close_wait(ep, 5000);
+	rdmamsg_ep_close_wait(ep, 5000);
 	rdmamsg_close(ctx);
 	return 0;
 }

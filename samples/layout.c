@@ -331,7 +331,7 @@ static int work(bool is_right)
 		return fail("key of the halo");
 	receives = is_right ? picked : NULL;
 	if (exchange(&key, border, is_right) ||
-	    rdmamsg_meet_wait(ep, STEPS, TIMEOUT_MS))
+	    rdmamsg_ep_meet_wait(ep, STEPS, TIMEOUT_MS))
 		return 1;
 	return is_right ? receive_column() : send_column(picked);
 }
@@ -370,7 +370,7 @@ int main(int argc, char **argv)
 	if (!ret)
 		ret = work(argc > 2);
 	if (!ret && ep)
-		ret = rdmamsg_close_wait(ep, TIMEOUT_MS) ? fail("close") : 0;
+		ret = rdmamsg_ep_close_wait(ep, TIMEOUT_MS) ? fail("close") : 0;
 	rdmamsg_close(ctx);
 	return ret;
 }

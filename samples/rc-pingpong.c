@@ -240,7 +240,7 @@ static int clean_up(struct test *t, int ret)
 	int err = 0;
 
 	if (t->ep && !ret)
-		err = rdmamsg_close_wait(t->ep, TIMEOUT_MS);
+		err = rdmamsg_ep_close_wait(t->ep, TIMEOUT_MS);
 	else if (t->ep)
 		rdmamsg_ep_release(t->ep);
 	if (err) {

@@ -179,7 +179,7 @@ static void *ask(void *arg)
 		for (int i = 0; i < CLIENTS; i++)
 			exchange(ep[i], round);
 	for (int i = 0; i < CLIENTS; i++)
-		if (rdmamsg_close_wait(ep[i], TIMEOUT_MS))
+		if (rdmamsg_ep_close_wait(ep[i], TIMEOUT_MS))
 			errx(1, "%s", rdmamsg_error());
 	rdmamsg_close(ctx);
 	rdmamsg_stop(c->server);

@@ -350,7 +350,7 @@ int rdmamsg_dc_post(struct rdmamsg_dc_address *address,
 		    const struct rdmamsg_op *op);
 
 /*
- * Masked atomics of the address, as rdmamsg_masked_query() tells those of an
+ * Masked atomics of the address, as rdmamsg_ep_masked_query() tells those of an
  * endpoint. -ENOTCONN: the address has no connection or session, and so no
  * answer. -EINVAL, -ESHUTDOWN.
  */

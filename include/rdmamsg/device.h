@@ -211,22 +211,23 @@ struct rdmamsg_gid_attr {
  * than max. If one entry cannot be read, the call fails with the error of that
  * entry, and the elements at list mean nothing.
  */
-int rdmamsg_gids(const char *device, uint32_t port,
-		 struct rdmamsg_gid_attr *list, size_t size, int max);
+int rdmamsg_port_gids(const char *device, uint32_t port,
+		      struct rdmamsg_gid_attr *list, size_t size, int max);
 /*
  * Fills up to max elements with the port's P_Key table, in host byte order.
  * Returns the length of the table. An element of 0 is empty. Bit 15 means full
  * membership. If one of these entries cannot be read, the call fails with the
  * error of that entry, and the elements at list mean nothing.
  */
-int rdmamsg_pkeys(const char *device, uint32_t port, uint16_t *list, int max);
+int rdmamsg_port_pkeys(const char *device, uint32_t port, uint16_t *list,
+		       int max);
 /*
  * Returns the index of the entry with this partition, the lower 15 bits of
  * 'pkey' in host byte order. If the port is in it with limited and with full
  * membership, returns that of full membership. -ENOENT: the port is not in the
  * partition; -EINVAL: the partition is 0, which no port has.
  */
-int rdmamsg_pkey_find(const char *device, uint32_t port, uint16_t pkey);
+int rdmamsg_port_find_pkey(const char *device, uint32_t port, uint16_t pkey);
 /* Writes the GID in the form of an IPv6 address. */
 void rdmamsg_gid_text(const uint8_t gid[16], char text[48]);
 /*
@@ -350,11 +351,11 @@ struct rdmamsg_cap {
  * because the loop stands still. An attempt that fails makes the ability
  * absent, and the reason says why. Errors as above. Any thread.
  */
-int rdmamsg_caps(const char *device, struct rdmamsg_cap *list, size_t size,
-		 int max);
+int rdmamsg_device_caps(const char *device, struct rdmamsg_cap *list,
+			size_t size, int max);
 /* Tries one ability only. -EINVAL: there is no such id. */
-int rdmamsg_cap_query(const char *device, enum rdmamsg_cap_id id,
-		      struct rdmamsg_cap *cap);
+int rdmamsg_device_cap_query(const char *device, enum rdmamsg_cap_id id,
+			     struct rdmamsg_cap *cap);
 
 /* Returns the bytes of an enum ibv_mtu, or 0 if it has no such value. */
 uint32_t rdmamsg_mtu_bytes(uint32_t code);

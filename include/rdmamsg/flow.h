@@ -27,7 +27,7 @@ int rdmamsg_ep_resume(struct rdmamsg_ep *ep);
  * operation, and its on_complete follows as usual; -ENOENT: no send has this
  * cookie; -EINVAL: cookie is NULL; -ECHILD.
  */
-int rdmamsg_cancel(struct rdmamsg_ep *ep, void *cookie);
+int rdmamsg_ep_cancel(struct rdmamsg_ep *ep, void *cookie);
 
 /*
  * Between the two calls the library collects sends, as in callbacks, and posts
@@ -57,7 +57,8 @@ struct rdmamsg_flow {
 };
 
 /* Fills *flow, at most flow->size bytes. -EINVAL, -ECHILD */
-int rdmamsg_flow_query(const struct rdmamsg_ep *ep, struct rdmamsg_flow *flow);
+int rdmamsg_ep_flow_query(const struct rdmamsg_ep *ep,
+			  struct rdmamsg_flow *flow);
 
 #ifdef __cplusplus
 }

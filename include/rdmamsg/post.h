@@ -91,7 +91,7 @@ struct rdmamsg_op {
  * set. FETCH_ADD: no field carries into the next. A set bit in 'mask' is the
  * top bit of a field, and the top bit of the operand always is; NULL makes each
  * integer one field. Endpoints whose devices lack these operations do them in
- * software, with operands of 4 and 8 bytes: rdmamsg_masked_query(). There
+ * software, with operands of 4 and 8 bytes: rdmamsg_ep_masked_query(). There
  * on_complete reports -EBUSY if too many others change the value. -EOPNOTSUPP:
  * no operands of this size here.
  */

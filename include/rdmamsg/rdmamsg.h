@@ -277,7 +277,7 @@ struct rdmamsg_handlers {
 	 * status 0: the message is in the peer's memory, or the one-sided
 	 * operation is done. -ECANCELED: the connection ended, and the peer
 	 * may or may not have the message; or the peer's on_incoming refused
-	 * it; or rdmamsg_cancel() cancelled it. -EACCES: the peer's device
+	 * it; or rdmamsg_ep_cancel() cancelled it. -EACCES: the peer's device
 	 * refused the key, which ends the connection. Either the key is wrong
 	 * or the peer's process was killed.
 	 * RDMAMSG_IN_DOUBT of <rdmamsg/failover.h>: an atomic operation.
@@ -597,7 +597,7 @@ int rdmamsg_reject(struct rdmamsg_request *req, const void *data, size_t len);
  * has passed (-ETIMEDOUT). With timeout_ms < 0 only the endpoint's options
  * limit the time. Callbacks of all endpoints run meanwhile. -EDEADLK in a
  * callback. The library holds the endpoints that these calls return, and the
- * caller ends them with rdmamsg_close_wait().
+ * caller ends them with rdmamsg_ep_close_wait().
  */
 int rdmamsg_connect_wait(struct rdmamsg *ctx, const char *host,
 			 const char *service,
@@ -628,13 +628,13 @@ int rdmamsg_recv_wait(struct rdmamsg_ep *ep, int timeout_ms,
  * has sent a message, which stays for rdmamsg_recv_wait(). -ETIMEDOUT ends the
  * endpoint. Others as rdmamsg_recv_wait().
  */
-int rdmamsg_meet_wait(struct rdmamsg_ep *ep, uint32_t point, int timeout_ms);
+int rdmamsg_ep_meet_wait(struct rdmamsg_ep *ep, uint32_t point, int timeout_ms);
 /*
  * Calls rdmamsg_ep_close(), waits for the end, calls rdmamsg_ep_release().
  * After timeout_ms the call aborts the endpoint. Returns 0 if the close was
  * graceful.
  */
-int rdmamsg_close_wait(struct rdmamsg_ep *ep, int timeout_ms);
+int rdmamsg_ep_close_wait(struct rdmamsg_ep *ep, int timeout_ms);
 /*
  * Calls rdmamsg_shutdown() and waits for the end of it. Returns the number of
  * connections and groups that did not end gracefully. The caller still calls

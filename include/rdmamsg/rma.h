@@ -238,8 +238,8 @@ struct rdmamsg_masked_attr {
  * Extended atomics (<rdmamsg/post.h>) of a connected endpoint. -ENOTCONN,
  * -ESHUTDOWN
  */
-int rdmamsg_masked_query(const struct rdmamsg_ep *ep,
-			 struct rdmamsg_masked_attr *info);
+int rdmamsg_ep_masked_query(const struct rdmamsg_ep *ep,
+			    struct rdmamsg_masked_attr *info);
 
 /*
  * A memory window gives a part of a region to the peer of this endpoint alone.

@@ -175,7 +175,7 @@ int rdmamsg_dc_address_masked_query(const struct rdmamsg_dc_address *a,
 	if (err)
 		return err;
 	if (a->initiator && a->initiator->state == INITIATOR_OPEN)
-		return rdmamsg_masked_query(a->initiator->ep, info);
+		return rdmamsg_ep_masked_query(a->initiator->ep, info);
 	if (a->session && a->session->state == SESSION_OPEN)
 		return give_attr(a->session, info);
 	return rdmamsg__fail(-ENOTCONN, "rdmamsg_dc_address_masked_query: "

@@ -217,14 +217,15 @@ static int open_asked(struct trial *t, const char *device)
 
 /* ---- public ----------------------------------------------------------- */
 
-int rdmamsg_caps(const char *device, struct rdmamsg_cap *list, size_t size,
-		 int room)
+int rdmamsg_device_caps(const char *device, struct rdmamsg_cap *list,
+			size_t size, int room)
 {
 	struct trial t;
 	int err;
 
 	if (room < 0 || (room && (!list || size < sizeof(size))))
-		return rdmamsg__fail(-EINVAL, "rdmamsg_caps: list or size");
+		return rdmamsg__fail(-EINVAL,
+				     "rdmamsg_device_caps: list or size");
 	err = open_asked(&t, device);
 	if (err)
 		return err;
@@ -239,16 +240,18 @@ int rdmamsg_caps(const char *device, struct rdmamsg_cap *list, size_t size,
 	return RDMAMSG_CAPS;
 }
 
-int rdmamsg_cap_query(const char *device, enum rdmamsg_cap_id id,
-		      struct rdmamsg_cap *ret)
+int rdmamsg_device_cap_query(const char *device, enum rdmamsg_cap_id id,
+			     struct rdmamsg_cap *ret)
 {
 	struct rdmamsg_cap cap;
 	struct trial t;
 	int err;
 
 	if ((uint32_t)id >= RDMAMSG_CAPS)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_cap_query: there is no "
-				     "ability %u", (uint32_t)id);
+		return rdmamsg__fail(-EINVAL,
+				     "rdmamsg_device_cap_query: there is no "
+				     "ability %u",
+				     (uint32_t)id);
 	err = open_asked(&t, device);
 	if (err)
 		return err;

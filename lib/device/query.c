@@ -488,14 +488,15 @@ static int list_gids(const struct asked_port *p, void *list, size_t size,
 	return n;
 }
 
-int rdmamsg_gids(const char *device, uint32_t port,
-		 struct rdmamsg_gid_attr *list, size_t size, int room)
+int rdmamsg_port_gids(const char *device, uint32_t port,
+		      struct rdmamsg_gid_attr *list, size_t size, int room)
 {
 	struct asked_port p;
 	int ret;
 
 	if (room < 0 || (room && (!list || size < sizeof(size))))
-		return rdmamsg__fail(-EINVAL, "rdmamsg_gids: list or size");
+		return rdmamsg__fail(-EINVAL,
+				     "rdmamsg_port_gids: list or size");
 	ret = port_open(&p, device, port);
 	if (ret)
 		return ret;
@@ -519,13 +520,15 @@ static int list_pkeys(const struct asked_port *p, uint16_t *list, int room)
 	return p->attr.pkey_tbl_len;
 }
 
-int rdmamsg_pkeys(const char *device, uint32_t port, uint16_t *list, int room)
+int rdmamsg_port_pkeys(const char *device, uint32_t port, uint16_t *list,
+		       int room)
 {
 	struct asked_port p;
 	int ret;
 
 	if (room < 0 || (room && !list))
-		return rdmamsg__fail(-EINVAL, "rdmamsg_pkeys: list or max");
+		return rdmamsg__fail(-EINVAL,
+				     "rdmamsg_port_pkeys: list or max");
 	ret = port_open(&p, device, port);
 	if (ret)
 		return ret;
@@ -565,7 +568,7 @@ static int find_pkey(const struct asked_port *p, uint16_t pkey)
 			     p->number);
 }
 
-int rdmamsg_pkey_find(const char *device, uint32_t port, uint16_t pkey)
+int rdmamsg_port_find_pkey(const char *device, uint32_t port, uint16_t pkey)
 {
 	struct asked_port p;
 	int ret;

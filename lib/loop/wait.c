@@ -359,15 +359,18 @@ static int check_point(struct rdmamsg_ep *ep, uint32_t point)
 	uint32_t tag = rdmamsg_msg_tag(msg);
 
 	if (!is_meeting(msg))
-		return rdmamsg__fail(-EPROTO, "rdmamsg_meet_wait: this program "
+		return rdmamsg__fail(-EPROTO,
+				     "rdmamsg_ep_meet_wait: this program "
 				     "is at point %u, the peer has sent a "
 				     "message of %zu bytes with tag %u: "
-				     "rdmamsg_recv_wait()", point,
-				     rdmamsg_msg_len(msg), tag);
+				     "rdmamsg_recv_wait()",
+				     point, rdmamsg_msg_len(msg), tag);
 	rdmamsg_msg_free(rdmamsg__inbox_take(ep));
-	return tag == point ? 0 :
-	       rdmamsg__fail(-EPROTO, "rdmamsg_meet_wait: this program is at "
-			     "point %u, the peer's at point %u", point, tag);
+	if (tag == point)
+		return 0;
+	return rdmamsg__fail(-EPROTO, "rdmamsg_ep_meet_wait: this program is "
+			     "at point %u, the peer's at point %u", point,
+			     tag);
 }
 
 static int meet(struct rdmamsg_ep *ep, uint32_t point, const struct until *u)
@@ -381,19 +384,20 @@ static int meet(struct rdmamsg_ep *ep, uint32_t point, const struct until *u)
 	return ret ? ret : check_point(ep, point);
 }
 
-int rdmamsg_meet_wait(struct rdmamsg_ep *ep, uint32_t point, int timeout_ms)
+int rdmamsg_ep_meet_wait(struct rdmamsg_ep *ep, uint32_t point, int timeout_ms)
 {
 	struct until u;
 	int ret = rdmamsg__ep_check(ep);
 
 	if (ret)
 		return ret;
-	ret = begin(ep->ctx, "rdmamsg_meet_wait", timeout_ms, &u);
+	ret = begin(ep->ctx, "rdmamsg_ep_meet_wait", timeout_ms, &u);
 	if (ret)
 		return ret;
 	if (ep->on.on_message)
 		return end(ep->ctx, NULL,
-			   rdmamsg__fail(-EINVAL, "rdmamsg_meet_wait: messages "
+			   rdmamsg__fail(-EINVAL,
+					 "rdmamsg_ep_meet_wait: messages "
 					 "go to on_message"));
 	rdmamsg_ep_hold(ep);
 	ret = end(ep->ctx, ep, meet(ep, point, &u));
@@ -412,7 +416,7 @@ static int close_late(struct rdmamsg_ep *ep)
 	return ret;
 }
 
-int rdmamsg_close_wait(struct rdmamsg_ep *ep, int timeout_ms)
+int rdmamsg_ep_close_wait(struct rdmamsg_ep *ep, int timeout_ms)
 {
 	struct rdmamsg *ctx;
 	struct until u;
@@ -423,7 +427,7 @@ int rdmamsg_close_wait(struct rdmamsg_ep *ep, int timeout_ms)
 	ctx = ep->ctx;
 	if (!ctx)
 		return close_late(ep);
-	ret = begin(ctx, "rdmamsg_close_wait", timeout_ms, &u);
+	ret = begin(ctx, "rdmamsg_ep_close_wait", timeout_ms, &u);
 	if (ret)
 		return ret;
 	rdmamsg_ep_close(ep);

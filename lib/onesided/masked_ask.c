@@ -76,9 +76,10 @@ static int choose(const struct rdmamsg_ep *ep, uint32_t bytes,
 		return err;
 	can = find(ep);
 	if (!(can.sizes & bytes))
-		return rdmamsg__fail(-EOPNOTSUPP, "an operand of %u bytes "
-				     "(rdmamsg_masked_query()): %s", bytes,
-				     can.reason);
+		return rdmamsg__fail(-EOPNOTSUPP,
+				     "an operand of %u bytes "
+				     "(rdmamsg_ep_masked_query()): %s",
+				     bytes, can.reason);
 	*ret = can.how == RDMAMSG_CAP_NATIVE ? RMA_MASKED : RMA_EMULATED;
 	return 0;
 }
@@ -156,8 +157,8 @@ int rdmamsg__masked_issue(struct rdmamsg_ep *ep, const struct masked *m,
 
 /* ---- public ----------------------------------------------------------- */
 
-int rdmamsg_masked_query(const struct rdmamsg_ep *ep,
-			 struct rdmamsg_masked_attr *info)
+int rdmamsg_ep_masked_query(const struct rdmamsg_ep *ep,
+			    struct rdmamsg_masked_attr *info)
 {
 	struct rdmamsg_masked_attr attr = { .size = sizeof(attr) };
 	struct ability can;

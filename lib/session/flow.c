@@ -99,7 +99,7 @@ static void cancel(struct rdmamsg_ep *ep, struct op *op)
 	rdmamsg__ep_touch(ep);
 }
 
-int rdmamsg_cancel(struct rdmamsg_ep *ep, void *cookie)
+int rdmamsg_ep_cancel(struct rdmamsg_ep *ep, void *cookie)
 {
 	int ret = rdmamsg__ep_check(ep);
 	bool begun = false;
@@ -108,7 +108,8 @@ int rdmamsg_cancel(struct rdmamsg_ep *ep, void *cookie)
 	if (ret)
 		return ret;
 	if (!cookie)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_cancel: cookie is NULL");
+		return rdmamsg__fail(-EINVAL,
+				     "rdmamsg_ep_cancel: cookie is NULL");
 	list_for_each(n, &ep->send.queue) {
 		struct op *op = list_entry(n, struct op, node);
 
@@ -183,7 +184,8 @@ static void outgoing(const struct rdmamsg_ep *ep, struct rdmamsg_flow *f)
 		f->announced_bytes += list_entry(n, struct op, node)->len;
 }
 
-int rdmamsg_flow_query(const struct rdmamsg_ep *ep, struct rdmamsg_flow *flow)
+int rdmamsg_ep_flow_query(const struct rdmamsg_ep *ep,
+			  struct rdmamsg_flow *flow)
 {
 	struct rdmamsg_flow f = { .size = sizeof(f) };
 	int ret = rdmamsg__ep_check(ep);

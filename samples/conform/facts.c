@@ -28,7 +28,8 @@ static int ask(struct facts *f)
 					 &f->port);
 	if (ret)
 		return ret;
-	ret = rdmamsg_caps(options.device, f->caps, sizeof(*f->caps), CAPS);
+	ret = rdmamsg_device_caps(options.device, f->caps, sizeof(*f->caps),
+				  CAPS);
 	f->n_caps = ret > CAPS ? CAPS : ret;
 	return ret < 0 ? ret : 0;
 }
@@ -117,8 +118,8 @@ const char *facts_kind(const struct facts *f)
 uint32_t masked_sizes(bool *ret_swapped)
 {
 	struct rdmamsg_cap cap = { .size = sizeof(cap) };
-	int ret = rdmamsg_cap_query(options.device, RDMAMSG_CAP_EXT_ATOMICS,
-				    &cap);
+	int ret = rdmamsg_device_cap_query(options.device,
+					   RDMAMSG_CAP_EXT_ATOMICS, &cap);
 
 	if (ret || cap.how != RDMAMSG_CAP_NATIVE || !cap.tried)
 		return 0;

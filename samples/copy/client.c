@@ -212,7 +212,7 @@ int copy_client(const struct copy_job *job)
 		 * all answers are there, so the result of the close does not
 		 * matter
 		 */
-		(void)rdmamsg_close_wait(c.ep, CLOSE_MS);
+		(void)rdmamsg_ep_close_wait(c.ep, CLOSE_MS);
 	}
 	rdmamsg_close(c.ctx);
 	return failed ? 1 : 0;

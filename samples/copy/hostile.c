@@ -108,7 +108,7 @@ static bool dropped(struct rdmamsg_ep *ep)
 
 	while (!(ret = rdmamsg_recv_wait(ep, TIMEOUT_MS, &msg)))
 		rdmamsg_msg_free(msg);
-	(void)rdmamsg_close_wait(ep, TIMEOUT_MS);
+	(void)rdmamsg_ep_close_wait(ep, TIMEOUT_MS);
 	return ret == -ECONNRESET;
 }
 
@@ -265,7 +265,7 @@ static void out_of_turn(void)
 	ep = dial_ok();
 	send_begin(ep, 4, "left", 4);
 	rdmamsg_ep_abort(ep);
-	(void)rdmamsg_close_wait(ep, TIMEOUT_MS);
+	(void)rdmamsg_ep_close_wait(ep, TIMEOUT_MS);
 	check(dial("another protocol", &ep) == -ECONNABORTED, "a stranger");
 	check(dial("rdmamsg-copy 1", &ep) == -ECONNABORTED, "an old client");
 	check(dial("rdmamsg-copy 22", &ep) == -ECONNABORTED, "a later client");
@@ -312,7 +312,7 @@ int main(int argc, char **argv)
 	ep = dial_ok();
 	names(ep);
 	contents(ep);
-	check(!rdmamsg_close_wait(ep, TIMEOUT_MS), "a farewell");
+	check(!rdmamsg_ep_close_wait(ep, TIMEOUT_MS), "a farewell");
 	out_of_turn();
 	rdmamsg_close(ctx);
 	printf("copy-hostile: %d cases, %d failures\n", cases, failures);

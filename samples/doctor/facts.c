@@ -64,7 +64,8 @@ static void library_gids(struct port *p, uint32_t count)
 	int max = (int)count, n;
 	struct rdmamsg_gid_attr *list = room(count, sizeof(*list));
 
-	n = rdmamsg_gids(p->device->name, p->number, list, sizeof(*list), max);
+	n = rdmamsg_port_gids(p->device->name, p->number, list, sizeof(*list),
+			      max);
 	if (n < 0)
 		snprintf(p->gids_error, sizeof(p->gids_error), "%s",
 			 rdmamsg_error());
@@ -85,7 +86,8 @@ static void library_pkeys(struct port *p, uint32_t count)
 	int n;
 
 	p->pkeys = room(count, sizeof(*p->pkeys));
-	n = rdmamsg_pkeys(p->device->name, p->number, p->pkeys, (int)count);
+	n = rdmamsg_port_pkeys(p->device->name, p->number, p->pkeys,
+			       (int)count);
 	if (n < 0)
 		snprintf(p->pkeys_error, sizeof(p->pkeys_error), "%s",
 			 rdmamsg_error());

@@ -365,6 +365,6 @@ void examine_peer(const struct facts *f, const char *target)
 		goes_on = steps[i].take(&v);
 	}
 	if (v.ep)
-		(void)rdmamsg_close_wait(v.ep, WAIT_MS);
+		(void)rdmamsg_ep_close_wait(v.ep, WAIT_MS);
 	rdmamsg_close(v.ctx);
 }

@@ -138,10 +138,13 @@ static int told(int n, const char *device, int *status)
 
 static void show_gids(const char *device, uint32_t port, int *status)
 {
-	int max = told(rdmamsg_gids(device, port, NULL, 0, 0), device, status);
+	int max = told(rdmamsg_port_gids(device, port, NULL, 0, 0), device,
+		       status);
 	struct rdmamsg_gid_attr *list = room(max, sizeof(*list));
-	int n = max ? told(rdmamsg_gids(device, port, list, sizeof(*list), max),
-			   device, status) : 0;
+	int n = max ? told(rdmamsg_port_gids(device, port, list, sizeof(*list),
+					     max),
+			   device, status)
+		    : 0;
 
 	emit_list("gids");
 	for (int i = 0; i < n && i < max; i++)
@@ -170,10 +173,12 @@ static void show_pkey(uint32_t index, uint16_t pkey)
 
 static void show_pkeys(const char *device, uint32_t port, int *status)
 {
-	int max = told(rdmamsg_pkeys(device, port, NULL, 0), device, status);
+	int max =
+		told(rdmamsg_port_pkeys(device, port, NULL, 0), device, status);
 	uint16_t *list = room(max, sizeof(*list));
-	int n = max ? told(rdmamsg_pkeys(device, port, list, max), device,
-			   status) : 0;
+	int n = max ? told(rdmamsg_port_pkeys(device, port, list, max), device,
+			   status)
+		    : 0;
 
 	emit_list("pkeys");
 	for (int i = 0; i < n && i < max; i++)
@@ -405,7 +410,8 @@ static void show_cap(const struct rdmamsg_cap *c)
 static void show_caps(const char *device, int *status)
 {
 	struct rdmamsg_cap list[RDMAMSG_CAPS];
-	int n = told(rdmamsg_caps(device, list, sizeof(list[0]), RDMAMSG_CAPS),
+	int n = told(rdmamsg_device_caps(device, list, sizeof(list[0]),
+					 RDMAMSG_CAPS),
 		     device, status);
 
 	emit_list("capabilities");

@@ -194,7 +194,7 @@ int perf_link_close(struct perf_link *l)
 
 	if (!l->ep)
 		return 0;
-	if (rdmamsg_close_wait(l->ep, CLOSE_MS) && !broken) {
+	if (rdmamsg_ep_close_wait(l->ep, CLOSE_MS) && !broken) {
 		perf_complain("closing: %s", rdmamsg_error());
 		ret = -1;
 	}

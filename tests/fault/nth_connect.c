@@ -53,7 +53,7 @@ static void fault_free_caps(struct rdmamsg_cap list[static RDMAMSG_CAPS])
 static void query_caps(void)
 {
 	struct rdmamsg_cap now[RDMAMSG_CAPS], before[RDMAMSG_CAPS];
-	int n = rdmamsg_caps(NULL, now, sizeof(now[0]), RDMAMSG_CAPS);
+	int n = rdmamsg_device_caps(NULL, now, sizeof(now[0]), RDMAMSG_CAPS);
 
 	told(n < 0 ? n : 0);
 	if (n < 0)
@@ -87,11 +87,11 @@ static void do_query(void)
 		reported += list[i].error != 0;
 	told(rdmamsg_device_query(NULL, &attr));
 	told(rdmamsg_port_query(NULL, 1, &port));
-	n = rdmamsg_gids(NULL, 1, gids, sizeof(gids[0]), 2);
+	n = rdmamsg_port_gids(NULL, 1, gids, sizeof(gids[0]), 2);
 	told(n < 0 ? n : 0);
-	n = rdmamsg_pkeys(NULL, 1, pkeys, 2);
+	n = rdmamsg_port_pkeys(NULL, 1, pkeys, 2);
 	told(n < 0 ? n : 0);
-	n = rdmamsg_pkey_find(NULL, 1, 0xffff);
+	n = rdmamsg_port_find_pkey(NULL, 1, 0xffff);
 	told(n < 0 ? n : 0);
 	query_caps();
 }

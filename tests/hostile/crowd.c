@@ -199,7 +199,7 @@ static void one_round(struct rdmamsg *ctx, const char *port)
 	}
 	if (!talk(ep))
 		harmed("innocent: %s", rdmamsg_error());
-	(void)rdmamsg_close_wait(ep, STEP_MS);
+	(void)rdmamsg_ep_close_wait(ep, STEP_MS);
 	ms = (uint32_t)(now_ms() - begin);
 	if (ms > shared->slowest)
 		shared->slowest = ms;

@@ -485,7 +485,7 @@ static bool connect_once(void)
 	snprintf(port, sizeof(port), "%u", shared->port);
 	if (rdmamsg_connect_wait(ctx, address, port, &opts, STEP_MS, &ep))
 		return false;
-	(void)rdmamsg_close_wait(ep, STEP_MS);
+	(void)rdmamsg_ep_close_wait(ep, STEP_MS);
 	return true;
 }
 

@@ -56,7 +56,7 @@ bool test_ability(enum rdmamsg_cap_id cap, enum rdmamsg_cap_how how, bool seen)
 
 	if (seen || !is_known(cap, how))
 		return seen;
-	(void)rdmamsg_cap_query(test_device(), cap, &c);
+	(void)rdmamsg_device_cap_query(test_device(), cap, &c);
 	fail_msg("%s has %s, %s, but the library: %s", test_device(), c.name,
 		 rdmamsg_name(RDMAMSG_NAME_CAP_HOW, how), c.reason);
 	return false;
@@ -66,7 +66,7 @@ bool test_has(enum rdmamsg_cap_id cap, enum rdmamsg_cap_how how)
 {
 	struct rdmamsg_cap c = { .size = sizeof(c) };
 
-	assert_int_equal(rdmamsg_cap_query(test_device(), cap, &c), 0);
+	assert_int_equal(rdmamsg_device_cap_query(test_device(), cap, &c), 0);
 	return test_ability(cap, how, c.how == how);
 }
 

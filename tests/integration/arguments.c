@@ -264,7 +264,7 @@ static void arguments__NULL_endpoint_EINVAL(void **state)
 	assert_error(rdmamsg_send_wait(NULL, "x", 1, 0, 0), -EINVAL,
 		     "endpoint");
 	assert_error(rdmamsg_recv_wait(NULL, 0, &msg), -EINVAL, "endpoint");
-	assert_error(rdmamsg_close_wait(NULL, 0), -EINVAL, "endpoint");
+	assert_error(rdmamsg_ep_close_wait(NULL, 0), -EINVAL, "endpoint");
 	assert_error(rdmamsg_shutdown(NULL, 0), -EINVAL, "context");
 	assert_error(rdmamsg_shutdown_wait(NULL, 0), -EINVAL, "context");
 	rdmamsg_ep_close(NULL);

@@ -355,10 +355,10 @@ static void calls__bad_arguments_ARE_TOLD(void)
 		     "flags");
 	assert_error(post_add_fields(NULL, &key, 0, 8, v, v, v, 0, NULL),
 		     -EINVAL, "NULL");
-	assert_error(rdmamsg_masked_query(NULL, &info), -EINVAL, "NULL");
-	assert_error(rdmamsg_masked_query(ep, NULL), -EINVAL, "struct");
+	assert_error(rdmamsg_ep_masked_query(NULL, &info), -EINVAL, "NULL");
+	assert_error(rdmamsg_ep_masked_query(ep, NULL), -EINVAL, "struct");
 	info.size = 3;
-	assert_error(rdmamsg_masked_query(ep, &info), -EINVAL, "size");
+	assert_error(rdmamsg_ep_masked_query(ep, &info), -EINVAL, "size");
 	rdmamsg_ep_close(ep);
 	assert_error(post_add_fields(ep, &key, 0, 8, v, v, v, 0, NULL),
 		     -ESHUTDOWN, "clos");

@@ -43,7 +43,7 @@ static inline void open_path(void)
 	bool soft = path == SOFTWARE;
 
 	rma_pair();
-	assert_int_equal(rdmamsg_masked_query(p.c.ep, &can), 0);
+	assert_int_equal(rdmamsg_ep_masked_query(p.c.ep, &can), 0);
 	assert_int_equal(can.how, soft ? RDMAMSG_CAP_SOFTWARE :
 			 RDMAMSG_CAP_NATIVE);
 	assert_int_equal(can.sizes, soft ? 4 | 8 : 4 | 8 | 16 | 32);

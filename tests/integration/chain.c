@@ -659,7 +659,7 @@ static struct rdmamsg_cap ask(enum rdmamsg_cap_id id)
 {
 	struct rdmamsg_cap cap = { .size = sizeof(cap) };
 
-	assert_int_equal(rdmamsg_cap_query(test_device(), id, &cap), 0);
+	assert_int_equal(rdmamsg_device_cap_query(test_device(), id, &cap), 0);
 	assert_int_equal(cap.tried, 1);
 	return cap;
 }

@@ -88,7 +88,7 @@ static int talk_to_itself(int argc, char **argv)
 				   &ep);
 	answer("connect", ret);
 	if (!ret)
-		rdmamsg_close_wait(ep, WAIT_MS);
+		rdmamsg_ep_close_wait(ep, WAIT_MS);
 	if (!strcmp(how, "changed") && seteuid(0))
 		note("seteuid: %s", strerror(errno));
 	/* the leak checker opens files */

@@ -101,7 +101,7 @@ static void rma__peer_knows_none_EOPNOTSUPP(void **state)
 	assert_error(
 		post_add_fields(p.c.ep, &key, 0, 8, near, NULL, NULL, 0, NULL),
 		-EOPNOTSUPP, "peer");
-	assert_int_equal(rdmamsg_masked_query(p.c.ep, &can), 0);
+	assert_int_equal(rdmamsg_ep_masked_query(p.c.ep, &can), 0);
 	assert_int_equal(can.how, RDMAMSG_CAP_ABSENT);
 	assert_int_equal(can.sizes, 0);
 	assert_error(rdmamsg_window_create(p.c.ep, &w), -EOPNOTSUPP, "peer");
@@ -120,7 +120,7 @@ static void masked__peer_has_none_IN_SOFTWARE(void **state)
 		struct cookie *c;
 
 		rma_start_with(i ? ~MASKED : ~0u, ~0u);
-		assert_int_equal(rdmamsg_masked_query(p.c.ep, &can), 0);
+		assert_int_equal(rdmamsg_ep_masked_query(p.c.ep, &can), 0);
 		assert_int_equal(can.how, i || !test_on_soft() ?
 				 RDMAMSG_CAP_SOFTWARE : RDMAMSG_CAP_NATIVE);
 		c = cookie();
@@ -144,7 +144,7 @@ static void masked__peer_has_small_ones_NATIVE(void **state)
 	if (!test_on_soft())
 		skip_because("the device has no masked atomics");
 	rma_start_with(~MASKED_LARGE, ~0u);
-	assert_int_equal(rdmamsg_masked_query(p.c.ep, &can), 0);
+	assert_int_equal(rdmamsg_ep_masked_query(p.c.ep, &can), 0);
 	assert_int_equal(can.how, RDMAMSG_CAP_NATIVE);
 	assert_int_equal(can.sizes, 4 | 8);
 	c = cookie();

@@ -118,7 +118,7 @@ static int use_all_in_child(void)
 	ECHILD_FROM(rdmamsg_accept_wait(p.listener, NULL, -1, &ep));
 	ECHILD_FROM(rdmamsg_send_wait(p.c.ep, "x", 1, 0, -1));
 	ECHILD_FROM(rdmamsg_recv_wait(p.c.ep, -1, &msg));
-	ECHILD_FROM(rdmamsg_close_wait(p.c.ep, -1));
+	ECHILD_FROM(rdmamsg_ep_close_wait(p.c.ep, -1));
 	ECHILD_FROM(rdmamsg_shutdown(p.c.ctx, -1));
 	ECHILD_FROM(rdmamsg_shutdown_wait(p.c.ctx, -1));
 

@@ -130,13 +130,13 @@ static void endpoint__after_its_context_ENDED(void **state)
 	ENDED(post_masked_swap(ep, &key, 0, 8, &swap, &result, 0, NULL));
 	ENDED(post_add_fields(ep, &key, 0, 8, &result, &result, &result, 0,
 			      NULL));
-	ENDED(rdmamsg_masked_query(ep, &masked));
+	ENDED(rdmamsg_ep_masked_query(ep, &masked));
 	ENDED(rdmamsg_window_create(ep, &window));
 	ENDED(rdmamsg_ep_migrate(ep, NULL));
 	ENDED(rdmamsg_ep_pause(ep));
 	ENDED(rdmamsg_ep_resume(ep));
-	ENDED(rdmamsg_cancel(ep, NULL));
-	ENDED(rdmamsg_flow_query(ep, &flow));
+	ENDED(rdmamsg_ep_cancel(ep, NULL));
+	ENDED(rdmamsg_ep_flow_query(ep, &flow));
 	ENDED(rdmamsg_oob_record(ep, buf, sizeof(buf)));
 	ENDED(rdmamsg_oob_finish(ep, buf, sizeof(buf)));
 	rdmamsg_ep_close(ep);
@@ -144,7 +144,7 @@ static void endpoint__after_its_context_ENDED(void **state)
 	ENDED(rdmamsg_ep_close_with(ep, 1, "x", 1));
 	ENDED(rdmamsg_ep_abort_with(ep, 1, "x", 1));
 	/* releases it */
-	assert_error(rdmamsg_close_wait(ep, 0), -ECANCELED, "context");
+	assert_error(rdmamsg_ep_close_wait(ep, 0), -ECANCELED, "context");
 	pair_fini(&p);
 }
 

@@ -76,7 +76,7 @@ static void atomics__in_a_block_DONE(void **state)
 	assert_int_equal(*word(64), 9);
 	assert_int_equal(((uint32_t *)word(72))[0], 1);
 	assert_int_equal(((uint32_t *)word(72))[1], 3);
-	assert_int_equal(rdmamsg_masked_query(p.c.ep, &can), 0);
+	assert_int_equal(rdmamsg_ep_masked_query(p.c.ep, &can), 0);
 	if (can.sizes & 16) {
 		c[0] = cookie();
 		assert_int_equal(post_add_fields(p.c.ep, &to, 0, 16, two, NULL,
@@ -104,7 +104,7 @@ void software__atomics__outside_of_a_block_ARE_TOLD(void **state)
 		     -EINVAL, "multiple of");
 	assert_error(rdmamsg_fetch_add(p.c.ep, &to, 40, 1, NULL, 0, NULL),
 		     -ERANGE, "reaches");
-	assert_int_equal(rdmamsg_masked_query(p.c.ep, &can), 0);
+	assert_int_equal(rdmamsg_ep_masked_query(p.c.ep, &can), 0);
 	/* the word around these 4 bytes ends behind the block */
 	if (can.how == RDMAMSG_CAP_SOFTWARE)
 		assert_error(post_add_fields(p.c.ep, &to, 24, 4, &half, NULL,

@@ -35,7 +35,7 @@ static int linked(int argc, char **argv)
 	ret = rdmamsg_connect_wait(ctx, test_addr(), port, NULL, WAIT_MS, &ep);
 	say("%d %s\n", ret, ret ? rdmamsg_error() : "connected");
 	if (!ret)
-		ret = rdmamsg_close_wait(ep, WAIT_MS);
+		ret = rdmamsg_ep_close_wait(ep, WAIT_MS);
 	else
 		ret = 0;
 	rdmamsg_close(ctx);

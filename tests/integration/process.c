@@ -107,7 +107,7 @@ static void use_parent(const char *port)
 	if (rdmamsg_send_wait(ep, pattern(1), 100000, 1, WAIT_MS))
 		note("to the parent: %s", rdmamsg_error());
 	look("a message to another process");
-	(void)rdmamsg_close_wait(ep, WAIT_MS);
+	(void)rdmamsg_ep_close_wait(ep, WAIT_MS);
 	test_close(ctx);
 }
 

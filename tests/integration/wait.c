@@ -40,10 +40,10 @@ static void try_everything(struct rdmamsg *ctx, struct rdmamsg_ep *ep)
 				"rdmamsg_send_wait");
 		expect_deadlock(rdmamsg_recv_wait(ep, 1, &msg),
 				"rdmamsg_recv_wait");
-		expect_deadlock(rdmamsg_meet_wait(ep, 1, 1),
-				"rdmamsg_meet_wait");
-		expect_deadlock(rdmamsg_close_wait(ep, 1),
-				"rdmamsg_close_wait");
+		expect_deadlock(rdmamsg_ep_meet_wait(ep, 1, 1),
+				"rdmamsg_ep_meet_wait");
+		expect_deadlock(rdmamsg_ep_close_wait(ep, 1),
+				"rdmamsg_ep_close_wait");
 	}
 	errors_are_fine = true;
 	rdmamsg_close(ctx);
@@ -118,9 +118,9 @@ static void *serve_blocking(void *arg)
 	}
 	if (ret != -ESHUTDOWN)
 		note("rdmamsg_recv_wait: %d, %s", ret, rdmamsg_error());
-	ret = rdmamsg_close_wait(ep, WAIT_MS);
+	ret = rdmamsg_ep_close_wait(ep, WAIT_MS);
 	if (ret)
-		note("rdmamsg_close_wait: %d, %s", ret, rdmamsg_error());
+		note("rdmamsg_ep_close_wait: %d, %s", ret, rdmamsg_error());
 	return NULL;
 }
 
@@ -168,7 +168,7 @@ static void wait_helpers__both_sides_TALK(void **state)
 		assert_memory_equal(rdmamsg_msg_data(msg), pattern(n), len);
 		rdmamsg_msg_free(msg);
 	}
-	assert_int_equal(rdmamsg_close_wait(ep, WAIT_MS), 0);
+	assert_int_equal(rdmamsg_ep_close_wait(ep, WAIT_MS), 0);
 	blocking_end(&server);
 }
 
@@ -185,8 +185,8 @@ static void *send_and_close(void *arg)
 		if (rdmamsg_send_wait(ep, pattern(n), wait_sizes[n], n,
 				      WAIT_MS))
 			note("rdmamsg_send_wait: %s", rdmamsg_error());
-	if (rdmamsg_close_wait(ep, WAIT_MS))
-		note("rdmamsg_close_wait: %s", rdmamsg_error());
+	if (rdmamsg_ep_close_wait(ep, WAIT_MS))
+		note("rdmamsg_ep_close_wait: %s", rdmamsg_error());
 	return NULL;
 }
 
@@ -216,7 +216,7 @@ static void recv_wait__peer_has_closed_LAST_ONE_THEN_ESHUTDOWN(void **state)
 				 -ESHUTDOWN);
 	assert_error(rdmamsg_send_wait(ep, "x", 1, 0, WAIT_MS), -ESHUTDOWN,
 		     "clos");
-	assert_int_equal(rdmamsg_close_wait(ep, WAIT_MS), 0);
+	assert_int_equal(rdmamsg_ep_close_wait(ep, WAIT_MS), 0);
 	blocking_end(&b);
 }
 
@@ -255,7 +255,7 @@ static void recv_wait__peer_gone_after_its_close_ESHUTDOWN(void **state)
 	assert_error(rdmamsg_send_wait(ep, "x", 1, 0, WAIT_MS), -ESHUTDOWN,
 		     "the peer");
 	/* the result depends on what this side has seen */
-	ret = rdmamsg_close_wait(ep, WAIT_MS);
+	ret = rdmamsg_ep_close_wait(ep, WAIT_MS);
 	if (ret)
 		assert_error(ret, -ECONNRESET, "the peer closed");
 	pair_fini(&p);
@@ -448,7 +448,7 @@ static void send_wait__peer_refuses_SAYS_SO(void **state)
 	assert_int_equal(rdmamsg_send_wait(ep, "x", 1, 0, WAIT_MS), 0);
 	assert_int_equal(rdmamsg_recv_wait(ep, WAIT_MS, &msg), 0);
 	rdmamsg_msg_free(msg);
-	assert_int_equal(rdmamsg_close_wait(ep, WAIT_MS), 0);
+	assert_int_equal(rdmamsg_ep_close_wait(ep, WAIT_MS), 0);
 	blocking_end(&b);
 }
 
@@ -476,7 +476,8 @@ static void wait__peer_ends_ITS_ERROR(void **state)
 			     "");
 		assert_int_equal(rdmamsg_send_wait(ep, "x", 1, 0, WAIT_MS),
 				 -ESHUTDOWN);
-		assert_error(rdmamsg_close_wait(ep, WAIT_MS), -ECONNRESET, "");
+		assert_error(rdmamsg_ep_close_wait(ep, WAIT_MS), -ECONNRESET,
+			     "");
 	}
 	pair_fini(&p);
 	/* the peer rejects */
@@ -524,7 +525,7 @@ static void send__after_the_peer_has_closed_SAYS_SO(void **state)
 		assert_error(rdmamsg_recv_wait(ep, WAIT_MS, &msg), -ESHUTDOWN,
 			     "the peer has closed");
 	}
-	assert_int_equal(rdmamsg_close_wait(ep, WAIT_MS), 0);
+	assert_int_equal(rdmamsg_ep_close_wait(ep, WAIT_MS), 0);
 	pair_fini(&p);
 }
 
@@ -548,7 +549,7 @@ static void recv_wait__after_our_close_LAST_ONE_THEN_ESHUTDOWN(void **state)
 	rdmamsg_msg_free(msg);
 	assert_error(rdmamsg_recv_wait(ep, WAIT_MS, &msg), -ESHUTDOWN,
 		     "the peer has closed");
-	assert_int_equal(rdmamsg_close_wait(ep, WAIT_MS), 0);
+	assert_int_equal(rdmamsg_ep_close_wait(ep, WAIT_MS), 0);
 	pair_fini(&p);
 }
 
@@ -559,10 +560,10 @@ static void close_wait__peer_that_does_not_look_ETIMEDOUT(void **state)
 	pair_open(&p);
 	ep = p.c.ep;
 	rdmamsg_ep_hold(ep);	/* as rdmamsg_connect_wait() does */
-	assert_error(rdmamsg_close_wait(ep, 300), -ETIMEDOUT,
-		     "rdmamsg_close_wait: 300 ms");
+	assert_error(rdmamsg_ep_close_wait(ep, 300), -ETIMEDOUT,
+		     "rdmamsg_ep_close_wait: 300 ms");
 	assert_int_equal(p.c.closed, 1);
-	expect_timeout(&p.c, "rdmamsg_close_wait: 300 ms");
+	expect_timeout(&p.c, "rdmamsg_ep_close_wait: 300 ms");
 	WAIT_PASSING(p.s.closed);
 	pair_fini(&p);
 }
@@ -589,7 +590,7 @@ static void recv_wait__peer_that_went_silent_ECONNRESET(void **state)
 		assert_int_equal(rdmamsg_wait_reason(p.c.ctx)->error,
 				 -ETIMEDOUT);
 	}
-	assert_int_equal(rdmamsg_close_wait(ep, WAIT_MS), -ETIMEDOUT);
+	assert_int_equal(rdmamsg_ep_close_wait(ep, WAIT_MS), -ETIMEDOUT);
 	WAIT_FOR(p.s.closed);
 	pair_fini(&p);
 }
@@ -602,10 +603,10 @@ static _Atomic uint32_t reached;	/* the server's point */
 
 static void expect_meet(struct rdmamsg_ep *ep, uint32_t point, int want)
 {
-	int ret = rdmamsg_meet_wait(ep, point, WAIT_MS);
+	int ret = rdmamsg_ep_meet_wait(ep, point, WAIT_MS);
 
 	if (ret != want)
-		note("rdmamsg_meet_wait(%u): %d, %s", point, ret,
+		note("rdmamsg_ep_meet_wait(%u): %d, %s", point, ret,
 		     rdmamsg_error());
 }
 
@@ -629,8 +630,8 @@ static void *serve_meetings(void *arg)
 		note("rdmamsg_send_wait: %s", rdmamsg_error());
 	expect_meet(ep, 11, 0);
 	reached = 11;
-	if (rdmamsg_close_wait(ep, WAIT_MS))
-		note("rdmamsg_close_wait: %s", rdmamsg_error());
+	if (rdmamsg_ep_close_wait(ep, WAIT_MS))
+		note("rdmamsg_ep_close_wait: %s", rdmamsg_error());
 	return NULL;
 }
 
@@ -650,21 +651,21 @@ static void meet__at_each_point_RETURNS_AT_BOTH(void **state)
 	assert_int_equal(rdmamsg_connect_wait(ctx, test_addr(), server.port,
 					      NULL, WAIT_MS, &ep), 0);
 	for (uint32_t i = 1; i <= POINTS; i++) {
-		assert_int_equal(rdmamsg_meet_wait(ep, i, WAIT_MS), 0);
+		assert_int_equal(rdmamsg_ep_meet_wait(ep, i, WAIT_MS), 0);
 		assert_true(reached >= i);
 	}
-	assert_error(rdmamsg_meet_wait(ep, 9, WAIT_MS), -EPROTO,
+	assert_error(rdmamsg_ep_meet_wait(ep, 9, WAIT_MS), -EPROTO,
 		     "at point 9, the peer's at point 8");
 	/* the connection goes on */
-	assert_int_equal(rdmamsg_meet_wait(ep, 10, WAIT_MS), 0);
-	assert_error(rdmamsg_meet_wait(ep, 11, WAIT_MS), -EPROTO,
+	assert_int_equal(rdmamsg_ep_meet_wait(ep, 10, WAIT_MS), 0);
+	assert_error(rdmamsg_ep_meet_wait(ep, 11, WAIT_MS), -EPROTO,
 		     "a message of 5 bytes with tag 3");
 	assert_int_equal(rdmamsg_recv_wait(ep, WAIT_MS, &msg), 0);
 	assert_int_equal(rdmamsg_msg_len(msg), 5);
 	rdmamsg_msg_free(msg);
 	/* once this side has begun to close, the server cannot meet */
 	WAIT_FOR(reached == 11);
-	assert_int_equal(rdmamsg_close_wait(ep, WAIT_MS), 0);
+	assert_int_equal(rdmamsg_ep_close_wait(ep, WAIT_MS), 0);
 	blocking_end(&server);
 	test_close(ctx);
 }
@@ -679,7 +680,7 @@ static void meet__nobody_comes_ETIMEDOUT(void **state)
 	pair_connect(&p);
 	ep = p.c.ep;
 	rdmamsg_ep_hold(ep);
-	assert_error(rdmamsg_meet_wait(ep, 1, 20), -ETIMEDOUT,
+	assert_error(rdmamsg_ep_meet_wait(ep, 1, 20), -ETIMEDOUT,
 		     "20 ms (its timeout_ms) have passed: the peer has not "
 		     "come");
 	WAIT_FOR(p.c.closed && p.s.closed);
@@ -693,8 +694,8 @@ static void recv_wait__with_on_message_EINVAL(void **state)
 
 	pair_open(&p);
 	assert_error(rdmamsg_recv_wait(p.c.ep, 0, &msg), -EINVAL, "on_message");
-	assert_error(rdmamsg_meet_wait(p.c.ep, 1, 0), -EINVAL, "on_message");
-	assert_error(rdmamsg_meet_wait(NULL, 1, 0), -EINVAL, "NULL");
+	assert_error(rdmamsg_ep_meet_wait(p.c.ep, 1, 0), -EINVAL, "on_message");
+	assert_error(rdmamsg_ep_meet_wait(NULL, 1, 0), -EINVAL, "NULL");
 	pair_close(&p);
 	pair_fini(&p);
 }

@@ -104,7 +104,7 @@ void end_cancel(struct end *e)
 
 	e->cancels--;
 	e->calling = true;
-	ret = rdmamsg_cancel(e->ep, (void *)(uintptr_t)(n + 1));
+	ret = rdmamsg_ep_cancel(e->ep, (void *)(uintptr_t)(n + 1));
 	e->calling = false;
 	sim_trace("%d: cancels message %u: %d\n", e->index, n, ret);
 	if (!is_right(e, n, ret))

@@ -47,7 +47,7 @@ static void query(struct end *e)
 	char text[64];
 
 	if (rdmamsg_ep_query(e->ep, &attr) ||
-	    rdmamsg_flow_query(e->ep, &flow) ||
+	    rdmamsg_ep_flow_query(e->ep, &flow) ||
 	    rdmamsg_ep_path_query(e->ep, &path) ||
 	    (!plain && !rdmamsg_ep_history(e->ep, text, sizeof(text))))
 		sim_fail("%d: query: %s", e->index, rdmamsg_error());

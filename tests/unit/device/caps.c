@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: rdmamsg_caps() on the soft HCA in both link modes. Each answer
- * is compared with an attempt. Further cases have failing calls, false
+ * Description: rdmamsg_device_caps() on the soft HCA in both link modes. Each
+ * answer is compared with an attempt. Further cases have failing calls, false
  * attributes, and a device with more abilities.
  */
 #include "config.h"
@@ -34,7 +34,7 @@ static struct rdmamsg_cap ask(enum rdmamsg_cap_id id)
 {
 	struct rdmamsg_cap cap = { .size = sizeof(cap) };
 
-	assert_int_equal(rdmamsg_cap_query("soft0", id, &cap), 0);
+	assert_int_equal(rdmamsg_device_cap_query("soft0", id, &cap), 0);
 	assert_int_equal(cap.id, id);
 	assert_true(cap.reason[0]);
 	return cap;
@@ -282,7 +282,8 @@ static void caps__multicast_CAN_BE_ATTACHED(void **state)
 static void caps__list_HAS_ALL_IN_ORDER(void **state)
 {
 	struct rdmamsg_cap list[RDMAMSG_CAPS], small[2];
-	int n = rdmamsg_caps("soft0", list, sizeof(list[0]), RDMAMSG_CAPS);
+	int n = rdmamsg_device_caps("soft0", list, sizeof(list[0]),
+				    RDMAMSG_CAPS);
 
 	assert_int_equal(n, RDMAMSG_CAPS);
 	for (int i = 0; i < n; i++) {
@@ -298,13 +299,15 @@ static void caps__list_HAS_ALL_IN_ORDER(void **state)
 			assert_string_not_equal(list[i].name, list[j].name);
 	}
 	memset(small, 0x55, sizeof(small));
-	assert_int_equal(rdmamsg_caps("soft0", small,
-				      offsetof(struct rdmamsg_cap, value), 1),
-			 RDMAMSG_CAPS);
+	assert_int_equal(
+		rdmamsg_device_caps("soft0", small,
+				    offsetof(struct rdmamsg_cap, value), 1),
+		RDMAMSG_CAPS);
 	assert_string_equal(small[0].name, "inline");
 	assert_int_equal(small[0].reason[0], 0x55);
 	assert_int_equal(small[1].id, 0x55555555);
-	assert_int_equal(rdmamsg_caps("soft0", NULL, 0, 0), RDMAMSG_CAPS);
+	assert_int_equal(rdmamsg_device_caps("soft0", NULL, 0, 0),
+			 RDMAMSG_CAPS);
 }
 
 static void assert_error(int ret, int error, const char *text)
@@ -318,34 +321,42 @@ static void caps__errors_DIFFER(void **state)
 	struct rdmamsg_cap cap = { .size = 0 };
 	const int end = RDMAMSG_CAPS;
 
-	assert_error(rdmamsg_caps("nosuch", NULL, 0, 0), -ENXIO, "nosuch");
-	assert_error(rdmamsg_caps("soft0", NULL, 0, 1), -EINVAL, "list");
-	assert_error(rdmamsg_caps("soft0", &cap, 4, 1), -EINVAL, "size");
-	assert_error(rdmamsg_caps("soft0", NULL, 0, -1), -EINVAL, "list");
-	assert_error(rdmamsg_cap_query("soft0", (enum rdmamsg_cap_id)end,
-				       &cap), -EINVAL, "no ability");
-	assert_error(rdmamsg_cap_query("soft0", RDMAMSG_CAP_UD, &cap), -EINVAL,
-		     "size");
+	assert_error(rdmamsg_device_caps("nosuch", NULL, 0, 0), -ENXIO,
+		     "nosuch");
+	assert_error(rdmamsg_device_caps("soft0", NULL, 0, 1), -EINVAL, "list");
+	assert_error(rdmamsg_device_caps("soft0", &cap, 4, 1), -EINVAL, "size");
+	assert_error(rdmamsg_device_caps("soft0", NULL, 0, -1), -EINVAL,
+		     "list");
+	assert_error(rdmamsg_device_cap_query("soft0", (enum rdmamsg_cap_id)end,
+					      &cap),
+		     -EINVAL, "no ability");
+	assert_error(rdmamsg_device_cap_query("soft0", RDMAMSG_CAP_UD, &cap),
+		     -EINVAL, "size");
 	open_error = EACCES;
-	assert_error(rdmamsg_caps("soft0", NULL, 0, 0), -EACCES,
+	assert_error(rdmamsg_device_caps("soft0", NULL, 0, 0), -EACCES,
 		     "/dev/infiniband");
 	open_error = 0;
 	refused = QUERY_DEVICE;
 	refusal = EIO;
-	assert_error(rdmamsg_caps("soft0", NULL, 0, 0), -EIO, "attributes");
+	assert_error(rdmamsg_device_caps("soft0", NULL, 0, 0), -EIO,
+		     "attributes");
 	refusal = ENOMEM;
 	refused = ALLOC_PD;
-	assert_error(rdmamsg_caps("soft0", NULL, 0, 0), -ENOMEM, "protection");
+	assert_error(rdmamsg_device_caps("soft0", NULL, 0, 0), -ENOMEM,
+		     "protection");
 	refused = CREATE_CQ;
-	assert_error(rdmamsg_caps("soft0", NULL, 0, 0), -ENOMEM, "completion");
+	assert_error(rdmamsg_device_caps("soft0", NULL, 0, 0), -ENOMEM,
+		     "completion");
 	refused = REG_MR;
-	assert_error(rdmamsg_caps("soft0", NULL, 0, 0), -ENOMEM, "memory");
+	assert_error(rdmamsg_device_caps("soft0", NULL, 0, 0), -ENOMEM,
+		     "memory");
 }
 
 /* A failing attempt does not fail the call. */
 static void caps__attempt_fails_KEEPS_THE_LAST_ERROR(void **state)
 {
-	assert_error(rdmamsg_caps("nosuch", NULL, 0, 0), -ENXIO, "nosuch");
+	assert_error(rdmamsg_device_caps("nosuch", NULL, 0, 0), -ENXIO,
+		     "nosuch");
 	refused = CREATE_QP;
 	refusal = EINVAL;
 	assert_cap(RDMAMSG_CAP_UC, RDMAMSG_CAP_ABSENT, "type UC");

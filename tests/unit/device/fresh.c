@@ -53,8 +53,9 @@ static struct now look(uint32_t port)
 	struct now n;
 
 	assert_int_equal(rdmamsg_port_query("soft0", port, &a), 0);
-	assert_true(rdmamsg_gids("soft0", port, &gid, sizeof(gid), 1) >= 1);
-	assert_int_equal(rdmamsg_pkeys("soft0", port, &pkey, 1), 1);
+	assert_true(rdmamsg_port_gids("soft0", port, &gid, sizeof(gid), 1) >=
+		    1);
+	assert_int_equal(rdmamsg_port_pkeys("soft0", port, &pkey, 1), 1);
 	n = (struct now){ a.state, a.lid, a.sm_lid, pkey, 0 };
 	for (int i = 0; i < 8; i++)
 		n.prefix = n.prefix << 8 | gid.gid[i];

@@ -377,10 +377,13 @@ static void port__number_out_of_range_EINVAL(void **state)
 	assert_error(rdmamsg_port_query("soft0", 0, &a), -EINVAL, "has 2");
 	assert_error(rdmamsg_port_query("soft0", 3, &a), -EINVAL, "has 2");
 	assert_error(rdmamsg_port_query("soft0", 257, &a), -EINVAL, "has 2");
-	assert_error(rdmamsg_gids("soft0", 0, NULL, 0, 0), -EINVAL, "port 0");
-	assert_error(rdmamsg_pkeys("soft0", 3, NULL, 0), -EINVAL, "port 3");
-	assert_error(rdmamsg_gids("soft0", 1, NULL, 0, 1), -EINVAL, "list");
-	assert_error(rdmamsg_pkeys("soft0", 1, NULL, 1), -EINVAL, "list");
+	assert_error(rdmamsg_port_gids("soft0", 0, NULL, 0, 0), -EINVAL,
+		     "port 0");
+	assert_error(rdmamsg_port_pkeys("soft0", 3, NULL, 0), -EINVAL,
+		     "port 3");
+	assert_error(rdmamsg_port_gids("soft0", 1, NULL, 0, 1), -EINVAL,
+		     "list");
+	assert_error(rdmamsg_port_pkeys("soft0", 1, NULL, 1), -EINVAL, "list");
 }
 
 static void port__ethernet_MARKS_WHAT_APPLIES(void **state)
@@ -440,7 +443,7 @@ static void port__infiniband_LID_NEEDS_A_SUBNET(void **state)
 static void gids__loopback_HAS_ITS_DEVICE(void **state)
 {
 	struct rdmamsg_gid_attr list[64];
-	int n = rdmamsg_gids("soft0", 1, list, sizeof(list[0]), 64);
+	int n = rdmamsg_port_gids("soft0", 1, list, sizeof(list[0]), 64);
 	bool found = false;
 
 	assert_true(n > 0 && n <= 64);
@@ -454,9 +457,10 @@ static void gids__loopback_HAS_ITS_DEVICE(void **state)
 		assert_int_equal(list[i].gid[12], 127);
 	}
 	assert_true(found);
-	assert_int_equal(rdmamsg_gids("soft0", 1, NULL, 0, 0), n);
+	assert_int_equal(rdmamsg_port_gids("soft0", 1, NULL, 0, 0), n);
 	memset(&list[1], 0x55, sizeof(list[1]));
-	assert_int_equal(rdmamsg_gids("soft0", 1, list, sizeof(list[0]), 1), n);
+	assert_int_equal(
+		rdmamsg_port_gids("soft0", 1, list, sizeof(list[0]), 1), n);
 	assert_int_equal(list[1].text[0], 0x55);
 }
 
@@ -469,13 +473,13 @@ static void pkeys__table_IS_IN_HOST_ORDER(void **state)
 	};
 	pkeys[0] = htobe16(0xffff);
 	pkeys[2] = htobe16(0x7001);
-	assert_int_equal(rdmamsg_pkeys("soft0", 1, list, 4), 3);
+	assert_int_equal(rdmamsg_port_pkeys("soft0", 1, list, 4), 3);
 	assert_int_equal(list[0], 0xffff);
 	assert_int_equal(list[1], 0);
 	assert_int_equal(list[2], 0x7001);
 	assert_int_equal(list[3], 1);
 	list[1] = 1;
-	assert_int_equal(rdmamsg_pkeys("soft0", 1, list, 1), 3);
+	assert_int_equal(rdmamsg_port_pkeys("soft0", 1, list, 1), 3);
 	assert_int_equal(list[1], 1);
 }
 
@@ -483,17 +487,18 @@ static void pkeys__table_IS_IN_HOST_ORDER(void **state)
 static void gids__one_entry_fails_THE_CALL_FAILS(void **state)
 {
 	struct rdmamsg_gid_attr list[64];
-	const int n = rdmamsg_gids("soft0", 1, list, sizeof(list[0]), 64);
+	const int n = rdmamsg_port_gids("soft0", 1, list, sizeof(list[0]), 64);
 
 	assert_true(n > 0 && n <= 64);
 	bad_entry = (int)list[n - 1].index;
 	bad_error = EIO;
-	assert_error(rdmamsg_gids("soft0", 1, list, sizeof(list[0]), 64), -EIO,
-		     "of the GID table of soft0 port 1");
-	assert_error(rdmamsg_gids("soft0", 1, NULL, 0, 0), -EIO, "GID table");
+	assert_error(rdmamsg_port_gids("soft0", 1, list, sizeof(list[0]), 64),
+		     -EIO, "of the GID table of soft0 port 1");
+	assert_error(rdmamsg_port_gids("soft0", 1, NULL, 0, 0), -EIO,
+		     "GID table");
 	/* verbs report an empty entry so */
 	bad_error = ENODATA;
-	assert_int_equal(rdmamsg_gids("soft0", 1, NULL, 0, 0), n - 1);
+	assert_int_equal(rdmamsg_port_gids("soft0", 1, NULL, 0, 0), n - 1);
 }
 
 static void pkeys__one_entry_fails_THE_CALL_FAILS(void **state)
@@ -506,12 +511,12 @@ static void pkeys__one_entry_fails_THE_CALL_FAILS(void **state)
 	pkeys[0] = htobe16(0xffff);
 	bad_entry = 1;
 	bad_error = EPERM;
-	assert_error(rdmamsg_pkeys("soft0", 2, list, 4), -EPERM,
+	assert_error(rdmamsg_port_pkeys("soft0", 2, list, 4), -EPERM,
 		     "entry 1 of the P_Key table of soft0 port 2");
 	/* the call reads as many as it has room for */
-	assert_int_equal(rdmamsg_pkeys("soft0", 2, list, 1), 3);
+	assert_int_equal(rdmamsg_port_pkeys("soft0", 2, list, 1), 3);
 	assert_int_equal(list[0], 0xffff);
-	assert_int_equal(rdmamsg_pkeys("soft0", 2, NULL, 0), 3);
+	assert_int_equal(rdmamsg_port_pkeys("soft0", 2, NULL, 0), 3);
 }
 
 static void find_pkey__of_a_partition_FULL_MEMBERSHIP_FIRST(void **state)
@@ -522,17 +527,20 @@ static void find_pkey__of_a_partition_FULL_MEMBERSHIP_FIRST(void **state)
 	pkeys[0] = htobe16(0x7fff);
 	pkeys[1] = htobe16(0x0001);
 	pkeys[3] = htobe16(0xffff);
-	assert_int_equal(rdmamsg_pkey_find("soft0", 1, 0xffff), 3);
-	assert_int_equal(rdmamsg_pkey_find("soft0", 1, 0x7fff), 3);
-	assert_int_equal(rdmamsg_pkey_find("soft0", 1, 0x8001), 1);
-	assert_error(rdmamsg_pkey_find("soft0", 1, 0x8002), -ENOENT,
+	assert_int_equal(rdmamsg_port_find_pkey("soft0", 1, 0xffff), 3);
+	assert_int_equal(rdmamsg_port_find_pkey("soft0", 1, 0x7fff), 3);
+	assert_int_equal(rdmamsg_port_find_pkey("soft0", 1, 0x8001), 1);
+	assert_error(rdmamsg_port_find_pkey("soft0", 1, 0x8002), -ENOENT,
 		     "0x8002");
 	/* an empty entry is in no partition */
-	assert_error(rdmamsg_pkey_find("soft0", 1, 0x8000), -EINVAL, "0x8000");
-	assert_error(rdmamsg_pkey_find("soft0", 3, 0xffff), -EINVAL, "port 3");
+	assert_error(rdmamsg_port_find_pkey("soft0", 1, 0x8000), -EINVAL,
+		     "0x8000");
+	assert_error(rdmamsg_port_find_pkey("soft0", 3, 0xffff), -EINVAL,
+		     "port 3");
 	bad_entry = 2;
 	bad_error = EIO;
-	assert_error(rdmamsg_pkey_find("soft0", 1, 0xffff), -EIO, "entry 2");
+	assert_error(rdmamsg_port_find_pkey("soft0", 1, 0xffff), -EIO,
+		     "entry 2");
 }
 
 /* ---- texts of GIDs ----------------------------------------------------- */

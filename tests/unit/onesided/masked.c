@@ -496,7 +496,7 @@ static struct rdmamsg_masked_attr query(void)
 {
 	struct rdmamsg_masked_attr can = { .size = sizeof(can) };
 
-	assert_int_equal(rdmamsg_masked_query(client.ep, &can), 0);
+	assert_int_equal(rdmamsg_ep_masked_query(client.ep, &can), 0);
 	return can;
 }
 

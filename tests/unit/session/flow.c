@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Description: control of the flow over the soft HCA: pause and resume, cancel,
- * and what rdmamsg_flow_query() tells.
+ * and what rdmamsg_ep_flow_query() tells.
  */
 #include "base/ctx.h"
 #include "device/verbs_api.h"
@@ -141,7 +141,7 @@ static struct rdmamsg_flow flow_of(const struct side *s)
 {
 	struct rdmamsg_flow f = { .size = sizeof(f) };
 
-	assert_int_equal(rdmamsg_flow_query(s->ep, &f), 0);
+	assert_int_equal(rdmamsg_ep_flow_query(s->ep, &f), 0);
 	return f;
 }
 
@@ -419,7 +419,7 @@ static int cancel(uint32_t tag)
 	int ret;
 
 	in_call = true;
-	ret = rdmamsg_cancel(client.ep, &cookies[tag]);
+	ret = rdmamsg_ep_cancel(client.ep, &cookies[tag]);
 	in_call = false;
 	return ret;
 }
@@ -470,9 +470,9 @@ static void cancel__begun_or_unknown_IS_REFUSED(void **state)
 	uint32_t n = fill_queue();
 
 	assert_true(n > 0);
-	assert_int_equal(rdmamsg_cancel(client.ep, NULL), -EINVAL);
-	assert_int_equal(rdmamsg_cancel(NULL, &n), -EINVAL);
-	assert_int_equal(rdmamsg_cancel(client.ep, &n), -ENOENT);
+	assert_int_equal(rdmamsg_ep_cancel(client.ep, NULL), -EINVAL);
+	assert_int_equal(rdmamsg_ep_cancel(NULL, &n), -EINVAL);
+	assert_int_equal(rdmamsg_ep_cancel(client.ep, &n), -ENOENT);
 	resume_server();
 	WAIT_FOR(client.sent == n + 6);
 	assert_int_equal(cancel(0), -ENOENT);
@@ -542,7 +542,7 @@ static void on_done_cancels(struct rdmamsg_ep *ep, void *cookie, int status)
 	on_done(ep, cookie, status);
 	if (status != -ECANCELED || !victim)
 		return;
-	assert_int_equal(rdmamsg_cancel(ep, &cookies[victim]), 0);
+	assert_int_equal(rdmamsg_ep_cancel(ep, &cookies[victim]), 0);
 	victim = 0;
 }
 
@@ -651,9 +651,9 @@ static void query__bad_arguments_EINVAL(void **state)
 	struct rdmamsg_flow f = { .size = 0 };
 
 	connect_ends(&opts);
-	assert_int_equal(rdmamsg_flow_query(client.ep, &f), -EINVAL);
-	assert_int_equal(rdmamsg_flow_query(client.ep, NULL), -EINVAL);
-	assert_int_equal(rdmamsg_flow_query(NULL, &f), -EINVAL);
+	assert_int_equal(rdmamsg_ep_flow_query(client.ep, &f), -EINVAL);
+	assert_int_equal(rdmamsg_ep_flow_query(client.ep, NULL), -EINVAL);
+	assert_int_equal(rdmamsg_ep_flow_query(NULL, &f), -EINVAL);
 	assert_int_equal(rdmamsg_ep_pause(NULL), -EINVAL);
 	assert_int_equal(rdmamsg_ep_resume(NULL), -EINVAL);
 }

@@ -296,7 +296,7 @@ static void calls__null_EINVAL(void **state)
 	assert_int_equal(rdmamsg_msg_alloc(NULL, 1, NULL), -EINVAL);
 	assert_int_equal(rdmamsg_recv_wait(NULL, 0, NULL), -EINVAL);
 	assert_int_equal(rdmamsg_send_wait(NULL, "", 1, 0, 0), -EINVAL);
-	assert_int_equal(rdmamsg_close_wait(NULL, 0), -EINVAL);
+	assert_int_equal(rdmamsg_ep_close_wait(NULL, 0), -EINVAL);
 	assert_int_equal(rdmamsg_accept(NULL, NULL, NULL), -EINVAL);
 	assert_int_equal(rdmamsg_reject(NULL, NULL, 0), -EINVAL);
 	assert_int_equal(rdmamsg_accept_wait(NULL, NULL, 0, NULL), -EINVAL);

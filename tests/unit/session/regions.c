@@ -198,7 +198,7 @@ static void send__cancelled_or_aborted_FREES_THE_REGION(void **state)
 				     1, 5, i == 5 ? (void *)&region : &client),
 			0);
 	assert_int_equal(region->busy, 6);
-	assert_int_equal(rdmamsg_cancel(client.ep, &region), 0);
+	assert_int_equal(rdmamsg_ep_cancel(client.ep, &region), 0);
 	WAIT_FOR(client.sent == 1);
 	assert_int_equal(region->busy, 5);
 	rdmamsg_ep_abort(client.ep);

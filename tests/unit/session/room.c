@@ -472,8 +472,8 @@ static void send__among_writes_TOLD_LATER_IN_ORDER(void **state)
 static void cookies_then_cancel(struct end *e)
 {
 	until_refused(e, 8, true);
-	bad |= rdmamsg_cancel(e->ep, (void *)1) != -EBUSY;
-	bad |= rdmamsg_cancel(e->ep, (void *)(uintptr_t)(CREDITS + 1)) !=
+	bad |= rdmamsg_ep_cancel(e->ep, (void *)1) != -EBUSY;
+	bad |= rdmamsg_ep_cancel(e->ep, (void *)(uintptr_t)(CREDITS + 1)) !=
 	       -ENOENT;
 }
 
