@@ -180,34 +180,19 @@ static int request_check(const struct rdmamsg_request *req)
 	return rdmamsg__ctx_check(req->ctx);
 }
 
-static int address_check(const struct rdmamsg_request *req, const void *ret,
-			 const char *name)
+int rdmamsg_request_addrs(const struct rdmamsg_request *req,
+			  struct sockaddr_storage *ret_local,
+			  struct sockaddr_storage *ret_peer)
 {
 	int err = request_check(req);
 
-	if (!err && !ret)
-		err = rdmamsg__fail(-EINVAL, "%s: ret is NULL", name);
-	return err;
-}
-
-int rdmamsg_request_peer(const struct rdmamsg_request *req,
-			 struct sockaddr_storage *ret)
-{
-	int err = address_check(req, ret, "rdmamsg_request_peer");
-
-	if (!err)
-		*ret = req->peer;
-	return err;
-}
-
-int rdmamsg_request_local(const struct rdmamsg_request *req,
-			  struct sockaddr_storage *ret)
-{
-	int err = address_check(req, ret, "rdmamsg_request_local");
-
-	if (!err)
-		*ret = req->local;
-	return err;
+	if (err)
+		return err;
+	if (ret_local)
+		*ret_local = req->local;
+	if (ret_peer)
+		*ret_peer = req->peer;
+	return 0;
 }
 
 const void *rdmamsg_request_data(const struct rdmamsg_request *req,

@@ -5,12 +5,28 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include <rdmamsg/dc.h>
 #include <rdmamsg/post.h>
 #include <rdmamsg/rma.h>
 
 #include "post.h"
+
+static inline int dc_sendv(struct rdmamsg_dc_address *a,
+			   const struct iovec *iov, int iovcnt, uint32_t tag,
+			   void *cookie)
+{
+	struct rdmamsg_sge sge[RDMAMSG_SEGMENTS_MAX];
+	struct rdmamsg_op op = op_entries(RDMAMSG_OP_SEND, sge, iovcnt, NULL,
+					  0, 0, cookie);
+
+	op.tag = tag;
+	for (int i = 0; i < iovcnt && i < RDMAMSG_SEGMENTS_MAX; i++)
+		sge[i] = (struct rdmamsg_sge){ iov[i].iov_base,
+					       iov[i].iov_len, NULL };
+	return rdmamsg_dc_post(a, &op);
+}
 
 static inline int dc_write(struct rdmamsg_dc_address *a,
 			   const struct rdmamsg_sge *src, int count,

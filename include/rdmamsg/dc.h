@@ -321,30 +321,27 @@ int rdmamsg_dc_address_query(const struct rdmamsg_dc_address *address,
 			     struct rdmamsg_dc_address_attr *attr);
 
 /*
- * Sends a message as rdmamsg_send() and rdmamsg_sendv() do. Without a
- * connection the message waits, and rdmamsg_dc_send() copies it. -EAGAIN:
- * 'queue' messages or 'queue_bytes' wait, and on_writable follows. -EMSGSIZE,
- * -ESHUTDOWN, -ENOMEM.
+ * Sends a message as rdmamsg_send() does. Without a connection the message
+ * waits, and is copied. -EAGAIN: 'queue' messages or 'queue_bytes' wait, and
+ * on_writable follows. -EMSGSIZE, -ESHUTDOWN, -ENOMEM.
  */
 int rdmamsg_dc_send(struct rdmamsg_dc_address *address, const void *buf,
 		    size_t len, uint32_t tag, void *cookie);
-int rdmamsg_dc_sendv(struct rdmamsg_dc_address *address,
-		     const struct iovec *iov, int iovcnt, uint32_t tag,
-		     void *cookie);
 
 struct rdmamsg_op;
 
 /*
- * Begins a one-sided operation, as rdmamsg_post() does: a WRITE, after which
- * on_written of the target can follow, a READ, FETCH_ADD or COMPARE_SWAP. It
- * reaches memory of the target behind a key of rdmamsg_dc_target_get_key(), and
- * begins in order with the messages to this address. The library registers the
- * regions of gather entries. The operation needs a cookie, and ends with
- * on_complete. Without a connection it waits, and the library copies entries
- * without a region, up to max_copy bytes. Extended atomics without connections
- * are in software, with operands of 4 and 8 bytes; -EOPNOTSUPP: another size.
- * An error that the library finds after that arrives as the status. Errors of
- * rdmamsg_dc_send() and of rdmamsg_post().
+ * Begins an operation, as rdmamsg_post() does: a SEND from memory without
+ * regions, a WRITE, after which on_written of the target can follow, a READ,
+ * FETCH_ADD or COMPARE_SWAP. The last four reach memory of the target behind a
+ * key of rdmamsg_dc_target_get_key(). Operations begin in the order of the
+ * calls to this address. The library registers the regions of gather entries.
+ * An operation needs a cookie, and ends with on_complete. Without a connection
+ * it waits, and the library copies entries without a region, up to max_copy
+ * bytes, but not those of a SEND, which are lent. Extended atomics without
+ * connections are in software, with operands of 4 and 8 bytes; -EOPNOTSUPP:
+ * another size. An error that the library finds after that arrives as the
+ * status. Errors of rdmamsg_dc_send() and of rdmamsg_post().
  */
 int rdmamsg_dc_post(struct rdmamsg_dc_address *address,
 		    const struct rdmamsg_op *op);

@@ -44,12 +44,13 @@ int rdmamsg_listener_stats(const struct rdmamsg_listener *listener,
  */
 int rdmamsg_listener_drain(struct rdmamsg_listener *listener);
 
-/* Writes the address and port of the peer to *ret. */
-int rdmamsg_request_peer(const struct rdmamsg_request *req,
-			 struct sockaddr_storage *ret);
-/* Writes the address of this host that the request came to, and the port. */
-int rdmamsg_request_local(const struct rdmamsg_request *req,
-			  struct sockaddr_storage *ret);
+/*
+ * Writes the address of this host that the request came to and the port, and
+ * those of the peer. Either may be NULL.
+ */
+int rdmamsg_request_addrs(const struct rdmamsg_request *req,
+			  struct sockaddr_storage *ret_local,
+			  struct sockaddr_storage *ret_peer);
 /* Returns the peer's hello_data, valid as long as the request. */
 const void *rdmamsg_request_data(const struct rdmamsg_request *req,
 				 size_t *ret_len);

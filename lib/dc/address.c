@@ -234,22 +234,12 @@ int rdmamsg_dc_send(struct rdmamsg_dc_address *a, const void *buf, size_t len,
 	return rdmamsg__dc_add(a, m);
 }
 
-int rdmamsg_dc_sendv(struct rdmamsg_dc_address *a, const struct iovec *iov,
-		     int iovcnt, uint32_t tag, void *cookie)
+int rdmamsg__dc_sendv(struct rdmamsg_dc_address *a, const struct iovec *iov,
+		      int iovcnt, uint32_t tag, void *cookie)
 {
 	struct dc_msg *m;
-	int ret = rdmamsg__dc_check(a, "rdmamsg_dc_sendv");
+	int ret;
 
-	if (ret)
-		return ret;
-	if (!cookie)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_dc_sendv: the cookie is "
-				     "NULL: nothing else tells when the memory "
-				     "is free");
-	if (iovcnt < 0 || iovcnt > RDMAMSG_SEGMENTS_MAX || (iovcnt && !iov))
-		return rdmamsg__fail(-EINVAL, "rdmamsg_dc_sendv: %d segments: "
-				     "at most %d", iovcnt,
-				     RDMAMSG_SEGMENTS_MAX);
 	if (rdmamsg__dc_is_free(a)) {
 		ret = rdmamsg__try(rdmamsg_sendv(a->initiator->ep, iov, iovcnt,
 						 tag, cookie));

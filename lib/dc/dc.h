@@ -285,4 +285,8 @@ static inline bool rdmamsg__dcs_due(const struct dcs *d)
 	return !list_empty(&d->due_targets) || !list_empty(&d->due_senders);
 }
 
+/* address.c: sends the segments as one message, lent until on_complete. */
+int rdmamsg__dc_sendv(struct rdmamsg_dc_address *a, const struct iovec *iov,
+		      int iovcnt, uint32_t tag, void *cookie);
+
 #endif

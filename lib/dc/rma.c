@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #include <rdmamsg/dc.h>
 #include <rdmamsg/layout.h>
@@ -242,6 +243,30 @@ static int take_operands(const struct rdmamsg_op *op, struct dc_op *o,
 	return 0;
 }
 
+/* A message from plain memory. */
+static int send_plain(struct rdmamsg_dc_address *a, const struct rdmamsg_op *op,
+		      const char *name)
+{
+	struct iovec iov[RDMAMSG_SEGMENTS_MAX];
+
+	if (!op->cookie || (op->count && !op->sge))
+		return rdmamsg__fail(-EINVAL, "%s: the %s is NULL", name,
+				     op->cookie ? "sge" : "cookie");
+	if (op->layout || op->key)
+		return rdmamsg__fail(-EINVAL, "%s: SEND with a %s: a target "
+				     "has neither layouts of messages nor "
+				     "windows", name,
+				     op->layout ? "layout" : "key");
+	for (uint32_t i = 0; i < op->count; i++) {
+		if (op->sge[i].region)
+			return rdmamsg__fail(-EINVAL, "%s: SEND from a region: "
+					     "its entries have none", name);
+		iov[i].iov_base = op->sge[i].data;
+		iov[i].iov_len = op->sge[i].len;
+	}
+	return rdmamsg__dc_sendv(a, iov, (int)op->count, op->tag, op->cookie);
+}
+
 int rdmamsg_dc_post(struct rdmamsg_dc_address *a,
 		    const struct rdmamsg_op *given)
 {
@@ -255,9 +280,11 @@ int rdmamsg_dc_post(struct rdmamsg_dc_address *a,
 		ret = rdmamsg__op_take(&op, given, name);
 	if (ret)
 		return ret;
-	if (op.kind == RDMAMSG_OP_SEND || op.kind == RDMAMSG_OP_FLUSH)
-		return rdmamsg__fail(-EINVAL, "%s: one-sided operations only; "
-				     "rdmamsg_dc_sendv() sends messages", name);
+	if (op.kind == RDMAMSG_OP_SEND)
+		return send_plain(a, &op, name);
+	if (op.kind == RDMAMSG_OP_FLUSH)
+		return rdmamsg__fail(-EINVAL, "%s: no FLUSH: a read behind "
+				     "the writes tells", name);
 	o.kind = kind_of(&op);
 	o.entry = op.sge;
 	o.count = (int)op.count;

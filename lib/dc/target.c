@@ -125,7 +125,7 @@ static void violation(struct rdmamsg_dc_target *t, struct rdmamsg_request *req)
 	struct sockaddr_storage from = { 0 };
 
 	t->violations++;
-	(void)rdmamsg_request_peer(req, &from);
+	(void)rdmamsg_request_addrs(req, NULL, &from);
 	rdmamsg_reject(req, DC_VIOLATION, sizeof(DC_VIOLATION) - 1);
 	rdmamsg__dc_target_violated(t, &from);
 }
@@ -164,8 +164,8 @@ static bool answer(struct rdmamsg_dc_target *t, struct rdmamsg_request *req,
 	uint8_t data[DCA_LEN];
 	struct dc_answer a;
 
-	if (!rdmamsg__dc_offers(t) || rdmamsg_request_local(req, &at) ||
-	    rdmamsg_request_peer(req, &from) || !has_address(t, &at) ||
+	if (!rdmamsg__dc_offers(t) || rdmamsg_request_addrs(req, &at, &from) ||
+	    !has_address(t, &at) ||
 	    rdmamsg__try(rdmamsg__visitors_place(t, &a.place)))
 		return false;
 	if (rdmamsg__try(rdmamsg__ticket_new(t, &from, sender, &a.ticket))) {

@@ -380,7 +380,7 @@ static void on_request(struct rdmamsg_listener *listener,
 	char peer[NI_MAXHOST];
 	struct client *c;
 
-	if (rdmamsg_request_peer(req, &addr) ||
+	if (rdmamsg_request_addrs(req, NULL, &addr) ||
 	    getnameinfo((struct sockaddr *)&addr, sizeof(addr), peer,
 			sizeof(peer), NULL, 0, NI_NUMERICHOST))
 		strcpy(peer, "?");

@@ -409,7 +409,7 @@ static void name_peer(const struct rdmamsg_request *req, char peer[PEER_MAX])
 {
 	struct sockaddr_storage addr;
 
-	if (rdmamsg_request_peer(req, &addr) ||
+	if (rdmamsg_request_addrs(req, NULL, &addr) ||
 	    getnameinfo((struct sockaddr *)&addr, sizeof(addr), peer, PEER_MAX,
 			NULL, 0, NI_NUMERICHOST))
 		snprintf(peer, PEER_MAX, "?");

@@ -146,7 +146,7 @@ static void send_all(char port[][8])
 						   NULL, &a[i])))
 			return;
 	for (unsigned int i = 0; i < SENT; i++)
-		if (!told(rdmamsg_dc_sendv(a[i % TARGETS], &iov, 1, i, &a[0])))
+		if (!told(dc_sendv(a[i % TARGETS], &iov, 1, i, &a[0])))
 			accepted++;
 	query_all(a);
 	if (drive(all_complete, SHORTAGE_MS) || failure[0]) {

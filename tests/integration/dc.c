@@ -5,6 +5,7 @@
  */
 #include "abilities.h"
 #include "common.h"
+#include "../dc_post.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -217,7 +218,7 @@ static int post(struct rdmamsg_dc_address *a, uint32_t tag, struct cookie *c)
 	memset(c, 0, sizeof(*c));
 	if (len <= 4096)
 		return rdmamsg_dc_send(a, pattern(tag), len, tag, c);
-	return rdmamsg_dc_sendv(a, &iov, 1, tag, c);
+	return dc_sendv(a, &iov, 1, tag, c);
 }
 
 static void post_all(struct rdmamsg_dc_address *a, uint32_t tag,
@@ -722,8 +723,8 @@ static void arguments__of_no_use_REFUSED(void **state)
 	assert_error(rdmamsg_dc_send(a, NULL, 1, 0, NULL), -EINVAL, "buf");
 	assert_error(rdmamsg_dc_send(NULL, NULL, 0, 0, NULL), -EINVAL,
 		     "address");
-	assert_error(rdmamsg_dc_sendv(a, &iov, 1, 0, NULL), -EINVAL, "cookie");
-	assert_error(rdmamsg_dc_sendv(a, &iov, 17, 0, &iov), -EINVAL, "17");
+	assert_error(dc_sendv(a, &iov, 1, 0, NULL), -EINVAL, "cookie");
+	assert_error(dc_sendv(a, &iov, 17, 0, &iov), -EINVAL, "17");
 	rdmamsg_dc_sender_destroy(mail.sender);
 	assert_error(rdmamsg_dc_send(a, large, 1, 0, NULL), -ESHUTDOWN,
 		     "destroyed");

@@ -2,6 +2,7 @@
 /* After fork(2) every call in the child fails, and the parent goes on. */
 #include "common.h"
 #include "request.h"
+#include "../dc_post.h"
 
 #include <sys/wait.h>
 #include <rdmamsg/device.h>
@@ -105,8 +106,7 @@ static int use_all_in_child(void)
 	(void)rdmamsg_listener_user(p.listener);
 	(void)rdmamsg_listener_ctx(p.listener);
 	(void)rdmamsg_listener_port(p.listener);
-	ECHILD_FROM(rdmamsg_request_peer(waiting[0], &addr));
-	ECHILD_FROM(rdmamsg_request_local(waiting[0], &addr));
+	ECHILD_FROM(rdmamsg_request_addrs(waiting[0], &addr, &addr));
 	(void)rdmamsg_request_data(waiting[0], &len);
 	ECHILD_FROM(rdmamsg_request_move(waiting[0], p.c.ctx, move_never,
 					 NULL));
@@ -218,7 +218,7 @@ static int use_dc_in_child(struct rdmamsg_dc_target *t,
 	(void)rdmamsg_dc_address_user(a);
 	ECHILD_FROM(rdmamsg_dc_address_query(a, &address));
 	ECHILD_FROM(rdmamsg_dc_send(a, "x", 1, 0, NULL));
-	ECHILD_FROM(rdmamsg_dc_sendv(a, &iov, 1, 0, NULL));
+	ECHILD_FROM(dc_sendv(a, &iov, 1, 0, NULL));
 	rdmamsg_dc_address_destroy(a);
 	rdmamsg_dc_sender_destroy(s);
 	rdmamsg_dc_target_destroy(t);

@@ -201,10 +201,10 @@ static void reject_it(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 
 	if (len != 6 || memcmp(data, "please", 6))
 		note("hello_data is not there");
-	if (rdmamsg_request_peer(req, &peer) ||
+	if (rdmamsg_request_addrs(req, NULL, &peer) ||
 	    (peer.ss_family != AF_INET && peer.ss_family != AF_INET6))
 		note("the peer has no address");
-	if (rdmamsg_request_local(req, &local) ||
+	if (rdmamsg_request_addrs(req, &local, NULL) ||
 	    local.ss_family != peer.ss_family)
 		note("the request came to no address");
 	if (rdmamsg_reject(req, "never", 5))

@@ -23,10 +23,8 @@ static void look_and_accept(struct rdmamsg_listener *l,
 	const void *data = rdmamsg_request_data(req, &hello_seen_len);
 
 	memcpy(hello_seen, data, hello_seen_len);
-	if (rdmamsg_request_peer(req, &peer_seen))
-		note("rdmamsg_request_peer: %s", rdmamsg_error());
-	if (rdmamsg_request_local(req, &local_seen))
-		note("rdmamsg_request_local: %s", rdmamsg_error());
+	if (rdmamsg_request_addrs(req, &local_seen, &peer_seen))
+		note("rdmamsg_request_addrs: %s", rdmamsg_error());
 	if (rdmamsg_accept(req, &p.s.opts, &p.s.ep))
 		note("rdmamsg_accept: %s", rdmamsg_error());
 }

@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "../../dc_post.h"
 #include "../own_fabric.h"
 #include "pair.h"
 #include "base/ctx.h"
@@ -746,7 +747,7 @@ static void registration__fails_for_now_REFUSED(void **state)
 
 	fails.reg_mr_iova = no_mr;
 	d->v = &fails;
-	assert_int_equal(rdmamsg_dc_sendv(address, &iov, 1, 0, &status),
+	assert_int_equal(dc_sendv(address, &iov, 1, 0, &status),
 			 -ENOMEM);
 	d->v = v;
 	send_one();
