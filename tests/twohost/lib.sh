@@ -2,14 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # Pairs of peers on the machines a and b, for the cases. To be sourced by run.sh,
-# which sets `build`; a case is a function, run in a subshell with `set -e`.
+# which sets `build` and `build_b`; a case is a function, run in a subshell with
+# `set -e`.
 
-peer=$build/tests/twohost/peer
-# Without libtool's script, which is slow there.
-if [ -x "$build/tests/twohost/.libs/peer" ]
-then
-	peer=$build/tests/twohost/.libs/peer
-fi
 export LD_LIBRARY_PATH="$build/.libs" RDMAMSG_LOG="${RDMAMSG_LOG:-warn}"
 
 DEAD=6000	# ms: dead_after_ms where an end is to be noticed
@@ -29,6 +24,32 @@ addr()
 	a)	echo "10.9.$(($2 + 1)).1" ;;
 	b)	echo "10.9.$(($2 + 1)).2" ;;
 	esac
+}
+
+# Prints the build whose programs run on machine $1.
+built()
+{
+	case $1 in
+	b)	echo "$build_b" ;;
+	*)	echo "$build" ;;
+	esac
+}
+
+# program MACHINE PATH: a program of the build there, without libtool's script,
+# which is slow there.
+program()
+{
+	direct=$(built "$1")/${2%/*}/.libs/${2##*/}
+	if [ -x "$direct" ]
+	then echo "$direct"
+	else echo "$(built "$1")/$2"
+	fi
+}
+
+# Prints the path of the peer on machine $1.
+peer()
+{
+	program "$1" tests/twohost/peer
 }
 
 # Prints the device of network $1.
@@ -73,7 +94,7 @@ start()
 {
 	machine=$1 tag=$2
 	shift 2
-	vm_spawn "$machine" "$tag" "exec $peer $*"
+	vm_spawn "$machine" "$tag" "exec $(peer "$machine") $*"
 }
 
 # await MACHINE TAG SECONDS PATTERN [COUNT]: waits for COUNT matching lines.

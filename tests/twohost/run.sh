@@ -1,21 +1,23 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Usage: run.sh [-s] [-x CASES] BUILDDIR [CASE...]
+# Usage: run.sh [-s] [-b BUILDDIR] [-x CASES] BUILDDIR [CASE...]
 #
 # Tests between two machines, each with two networks; with -s without machines,
 # as processes on the soft HCA: a line for each case,
 # `ok NAME`, `not ok NAME` or `skip NAME # reason`, the log of a failed one after
-# it. TWOHOST_VERBOSE shows all logs, with the times that were measured. -x names
-# cases to leave out, in one word.
+# it. TWOHOST_VERBOSE shows all logs, with the times that were measured. -b names
+# the build whose programs run on machine b, by default the same; -x names cases to
+# leave out, in one word.
 
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-on='' except=''
-while getopts sx: option
+on='' except='' build_b=''
+while getopts sb:x: option
 do
 	case $option in
 	s)	on=soft ;;
+	b)	build_b=$(cd "$OPTARG" && pwd) ;;
 	x)	except=" $OPTARG " ;;
 	*)	sed -n 's/^# //; 4p' "$0" >&2
 		exit 2 ;;
@@ -23,6 +25,7 @@ do
 done
 shift $((OPTIND - 1))
 build=$(cd "$1" && pwd)
+build_b=${build_b:-$build}
 shift
 only=$*
 VM_SRC=${VM_SRC:-$here/../vm}
@@ -52,7 +55,8 @@ do
 	[ $status -eq 0 ] || exit $status
 done
 
-for cases in basic samples doctor conform topic link cut loss stop vanish remove failover chaos
+for cases in basic samples doctor conform topic link cut loss stop vanish remove \
+	failover chaos
 do
 	# shellcheck source=/dev/null
 	. "$here/cases/$cases"

@@ -11,7 +11,7 @@ export RDMAMSG_DEVICE=soft
 
 soft=1
 DEAD=3000
-net=0		# of what is started next
+net=0 libraries=$build/.libs	# of what is started next
 VM_DIR=$work/soft
 
 addr()
@@ -56,8 +56,8 @@ spawn()
 	rm -f "$spawn_at.status"
 	: >"$spawn_at.out"
 	(
-		RDMAMSG_SOFT_FABRIC=$(fabric "$net")
-		export RDMAMSG_SOFT_FABRIC
+		RDMAMSG_SOFT_FABRIC=$(fabric "$net") LD_LIBRARY_PATH=$libraries
+		export RDMAMSG_SOFT_FABRIC LD_LIBRARY_PATH
 		# the peer takes the place of that shell, and tells its number
 		status=0
 		sh -c "$*" >"$spawn_at.out" 2>&1 </dev/null || status=$?
@@ -68,7 +68,7 @@ spawn()
 
 vm_spawn()
 {
-	spawn_to=$VM_DIR/$1/control
+	spawn_to=$VM_DIR/$1/control libraries=$(built "$1")/.libs
 	shift
 	spawn "$spawn_to" "$@"
 }
@@ -126,7 +126,7 @@ vm_start()
 	do
 		# what is set for a fabric lasts as long as somebody is on it
 		net=$machine_net
-		[ "$1" != a ] || spawn "$VM_DIR" "anchor$net" "exec $peer server"
+		[ "$1" != a ] || spawn "$VM_DIR" "anchor$net" "exec $(peer a) server"
 		ctl $net --all port all up 2>/dev/null || :
 	done
 	net=0
