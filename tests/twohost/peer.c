@@ -16,12 +16,14 @@
  *					has added here
  *	left FILES BYTES		last, with -F or -M: more than before the
  *					context
+ *	word CODE DATA			before closed: what the peer's program said
  *	mark				SIGUSR1: what comes is timed from here
  *	total SENT RECEIVED		before each closed
  *	closed WHO CAUSE MS TEXT	MS since the mark, or the start
  *	error TEXT			a check failed
  *
- * SIGUSR2 starts the sending that -W holds back, SIGTERM closes gracefully.
+ * SIGUSR2 starts the sending that -W holds back, SIGTERM closes gracefully,
+ * with -C with a word and with -B by an abort with a word.
  * Ends when -N connections (1) are over. Exit status: 0 when the last one was
  * closed gracefully, 3 when it was not, 1 when a check failed, 2 when it could
  * not start.
@@ -52,6 +54,7 @@
 
 #define LARGE_IN_FLIGHT	4
 #define AGAIN_MS	200	/* pause before each reconnect */
+#define WORD		"enough"
 #define LEFT_BYTES	((long)512 << 10)	/* that the allocator may keep */
 
 struct options opt = {
@@ -231,6 +234,19 @@ static void ping(struct conn *c)
 	check_send(send_one(c));
 }
 
+/* As the command line says. An error is that the endpoint ends already. */
+static void finish(struct conn *c)
+{
+	if (opt.abort_code)
+		rdmamsg_ep_abort_with(c->ep, opt.abort_code, WORD,
+				      strlen(WORD));
+	else if (opt.close_code)
+		rdmamsg_ep_close_with(c->ep, opt.close_code, WORD,
+				      strlen(WORD));
+	else
+		rdmamsg_ep_close(c->ep);
+}
+
 static void go_on(struct conn *c)
 {
 	if (opt.mix)
@@ -238,7 +254,7 @@ static void go_on(struct conn *c)
 	if (opt.mode == PING)
 		ping(c);
 	else if (finishing)
-		rdmamsg_ep_close(c->ep);
+		finish(c);
 	else if (opt.mode == SEND)
 		send_more(c);
 	else if (opt.mode == RMA)
@@ -389,6 +405,9 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 		if (graceful && opt.mode == PING && c->sent != c->received)
 			fail("closed gracefully with a message lost");
 	}
+	if (why->code)
+		printf("word %u %.*s\n", why->code, (int)why->data_len,
+		       (const char *)why->data);
 	printf("closed %s %s %llu %s\n", who[why->who], cause[why->cause],
 	       (unsigned long long)(now_ms() - mark), why->text);
 	if (c)
@@ -497,7 +516,8 @@ static int usage(void)
 	      "  -e EVERY  -w PACE-MS  -W  -N CONNECTIONS  -r RECONNECT\n"
 	      "  -S SOURCE  -D DEVICE  -d DEAD-AFTER-MS  -A ACK-TIMEOUT\n"
 	      "  -P PEER-TIMEOUT-MS  -t STALL-AFTER-MS  -T TIMEOUT-MS\n"
-	      "  -F HOST|-  -R lane|standby  -O FAILOVER-TIMEOUT-MS  -M\n",
+	      "  -F HOST|-  -R lane|standby  -O FAILOVER-TIMEOUT-MS  -M\n"
+	      "  -C CODE-OF-CLOSE  -B CODE-OF-ABORT\n",
 	      stderr);
 	return 2;
 }
@@ -551,7 +571,7 @@ static bool parse(int argc, char **argv)
 	opt.ep.size = sizeof(opt.ep);
 	opt.ep.handlers = &handlers;
 	while ((o = getopt(argc, argv,
-			   "m:s:n:e:w:WN:r:S:D:d:A:P:t:T:F:R:O:M")) != -1)
+			   "m:s:n:e:w:WN:r:S:D:d:A:P:t:T:F:R:O:MC:B:")) != -1)
 		switch (o) {
 		case 'm':
 			if (!set_mode(optarg))
@@ -614,6 +634,12 @@ static bool parse(int argc, char **argv)
 			break;
 		case 'M':
 			opt.mix = true;
+			break;
+		case 'C':
+			opt.close_code = number();
+			break;
+		case 'B':
+			opt.abort_code = number();
 			break;
 		default:
 			return false;

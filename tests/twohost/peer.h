@@ -41,6 +41,7 @@ struct options {
 	uint32_t reconnect; /* connects again until so many were made */
 	uint32_t pace_ms;
 	bool mix;			/* one-sided operations too */
+	uint32_t close_code, abort_code;	/* of the word at the end */
 	struct rdmamsg_ep_options ep;
 };
 

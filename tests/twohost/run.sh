@@ -56,7 +56,7 @@ do
 done
 
 for cases in basic samples doctor conform topic link cut loss stop vanish remove \
-	failover chaos
+	failover versions chaos
 do
 	# shellcheck source=/dev/null
 	. "$here/cases/$cases"
