@@ -17,7 +17,7 @@ host_steps="tsan tsan-check distcheck check san-check quickstart installed
 patient_steps="soft-fault soft-asan soft-hostile soft-twohost soft-samples soft-ib
 	soft-no-vm chaos soft-below soft-iwarp soft-disorder
 	soft soft-no-vm-rest soft-apps soft-hostile-iwarp
-	chaos-asan"
+	oldnew chaos-asan"
 # in one virtual machine after the other
 machine_steps="device-rxe integration san-integration fault chaos-vm samples
 	integration-rest san-integration-rest hostile fault-rest samples-rest"
@@ -29,7 +29,7 @@ machines_steps="twohost twohost-rest siw-twohost vm big-vm"
 rest_steps="san-check-rest tsan-check-rest distcheck-rest clang pages switches cross
 	model soft soft-no-vm-rest soft-samples-rest quickstart-rest fresh soft-apps
 	soft-hostile-iwarp
-	chaos-asan
+	oldnew chaos-asan
 	integration-rest san-integration-rest hostile fault-rest samples-rest
 	siw-rest twohost-rest siw-twohost vm big-vm"
 named_steps="quick packages autogen"
@@ -541,6 +541,7 @@ run_step()
 		sh "$top/tests/soft/run.sh" "$work/gcc" 'app-*' ;;
 	soft-twohost)
 		sh "$top/tests/twohost/run.sh" -s "$work/gcc" ;;
+	oldnew)	JOBS=$jobs sh "$top/tests/oldnew.sh" "$work/oldnew" "$work/gcc" ;;
 	big)	big on_soft "$work/gcc" big ;;
 	quick)	quick ;;
 	chaos)	sh "$top/tests/chaos/run.sh" "$work/gcc" $chaos_round ;;
