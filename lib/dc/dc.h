@@ -187,6 +187,8 @@ bool rdmamsg__dc_offers(const struct rdmamsg_dc_target *t);
 void rdmamsg__dc_target_settle(struct rdmamsg_dc_target *t);
 /* Asks the sessions of a target to end. */
 void rdmamsg__dc_target_leave(struct rdmamsg_dc_target *t);
+/* Ends those soon that have not ended meanwhile. */
+void rdmamsg__dc_target_cut(struct rdmamsg_dc_target *t);
 void rdmamsg__dc_target_free(struct rdmamsg_dc_target *t);
 
 /* sender.c */

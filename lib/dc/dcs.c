@@ -94,6 +94,9 @@ void rdmamsg__dcs_cut(struct rdmamsg *ctx)
 	list_for_each(n, &ctx->dcs->senders)
 		rdmamsg__dc_sender_cut(list_entry(n, struct rdmamsg_dc_sender,
 						  node));
+	list_for_each(n, &ctx->dcs->targets)
+		rdmamsg__dc_target_cut(list_entry(n, struct rdmamsg_dc_target,
+						  node));
 }
 
 bool rdmamsg__dcs_have_left(const struct rdmamsg *ctx)

@@ -34,6 +34,7 @@
 #define SILENCE		40u	/* ticks in which the target says nothing */
 #define GREETING	6u	/* ticks until WELCOME */
 #define PARTING		20u	/* ticks until all is done, and BYE */
+#define CUT		1u	/* ticks, when timeout_ms has passed */
 
 static void go_on(struct dc_session *x);
 
@@ -84,7 +85,7 @@ enum farewell {
 
 static void part(struct dc_session *x, enum farewell how)
 {
-	if (how == FINISH || x->peer.port->failed) {
+	if (how == FINISH || x->peer.port->failed || x->s->cut) {
 		finish(x);
 		return;
 	}
@@ -99,6 +100,7 @@ static void end(struct dc_session *x, int status,
 {
 	struct rdmamsg_dc_address *a = x->a;
 	struct rdmamsg_dc_sender *s = x->s;
+	const bool counted = x->counted;	/* part() may free it */
 
 	if (!a) {
 		finish(x);
@@ -109,6 +111,8 @@ static void end(struct dc_session *x, int status,
 	part(x, how);
 	if (s->ending || s->ctx->closing)
 		rdmamsg__dc_cancel(a, -ECANCELED);
+	else if (why && counted)
+		rdmamsg__dc_fail(a, status, why);
 	else if (why)
 		rdmamsg__dc_lost(a, status, why);
 	if (!list_empty(&a->msgs))
@@ -133,6 +137,8 @@ static void fail(struct dc_session *x, enum rdmamsg_cause cause, int error,
 /* Returns how many ticks the target may be silent. */
 static uint32_t patience(const struct dc_session *x)
 {
+	if (x->s->cut)
+		return CUT;
 	return x->state == SESSION_OPEN ? SILENCE :
 	       x->state == SESSION_CLOSING ? PARTING : GREETING;
 }
@@ -699,8 +705,9 @@ static void obey(struct dc_session *x)
 
 	if (!a)
 		return;
-	if (x->s->cut)
+	if (x->s->cut && !x->counted)
 		rdmamsg__ctx_ended(x->s->ctx, -ETIMEDOUT);
+	x->counted = x->s->cut;
 	if (ending)
 		rdmamsg__dc_cancel(x->a, -ECANCELED);
 	if (x->state == SESSION_OPEN &&

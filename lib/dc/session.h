@@ -38,6 +38,7 @@ struct dc_session {
 	enum session_state state;
 	bool bye_sent;
 	bool broken;			/* of the target: BYE with an error */
+	bool counted;			/* as an end that was cut off */
 	uint64_t ticket;		/* of the target's answer */
 	uint32_t far_handle;
 	uint64_t far_token;

@@ -493,6 +493,11 @@ void rdmamsg__dc_target_leave(struct rdmamsg_dc_target *t)
 	rdmamsg__visitors_leave(t);
 }
 
+void rdmamsg__dc_target_cut(struct rdmamsg_dc_target *t)
+{
+	rdmamsg__visitors_cut(t);
+}
+
 void rdmamsg__dc_target_settle(struct rdmamsg_dc_target *t)
 {
 	list_del(&t->due);

@@ -513,6 +513,14 @@ void rdmamsg__visitors_leave(struct rdmamsg_dc_target *t)
 	}
 }
 
+void rdmamsg__visitors_cut(struct rdmamsg_dc_target *t)
+{
+	struct list *n;
+
+	list_for_each(n, &t->visitors)
+		list_entry(n, struct visitor, node)->farewell = FAREWELL;
+}
+
 void rdmamsg__visitors_close(struct rdmamsg_dc_target *t)
 {
 	rdmamsg__tickets_drop(t);

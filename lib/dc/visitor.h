@@ -32,6 +32,8 @@ int rdmamsg__visitors_place(struct rdmamsg_dc_target *t,
 uint32_t rdmamsg__visitors_violations(const struct rdmamsg_dc_target *t);
 /* Asks all visitors to end. due() of the target follows the last. */
 void rdmamsg__visitors_leave(struct rdmamsg_dc_target *t);
+/* Ends those that leave at the next tick, without their BYE. */
+void rdmamsg__visitors_cut(struct rdmamsg_dc_target *t);
 /* Ends all visitors at once, and closes the port. */
 void rdmamsg__visitors_close(struct rdmamsg_dc_target *t);
 

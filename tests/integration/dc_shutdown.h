@@ -83,6 +83,58 @@ static void sender__shut_down_without_an_answer_IS_COUNTED(void **state)
 	close_all(2);
 }
 
+/* The program ends the address when its first message has failed. */
+static struct rdmamsg_dc_address *doomed;
+
+static void on_cut(struct rdmamsg_dc_sender *s, struct rdmamsg_dc_address *a,
+		   void *cookie, int status)
+{
+	on_complete(s, a, cookie, status);
+	if (!status || a != doomed)
+		return;
+	doomed = NULL;
+	rdmamsg_dc_address_destroy(a);
+}
+
+static void open_cut_mail(void)
+{
+	const struct rdmamsg_dc_sender_options opts = {
+		.size = sizeof(opts), .user = &mail, .on_complete = on_cut,
+		.on_failed = on_failed, .on_destroyed = on_sender_destroyed,
+		.path = DC_PATH,
+	};
+
+	memset(&mail, 0, sizeof(mail));
+	assert_int_equal(rdmamsg_dc_sender_create(near, &opts, &mail.sender),
+			 0);
+}
+
+/* The targets' program does not run, so that not all messages leave. */
+static void sender__cut_while_an_address_ends_COUNTED_ONCE(void **state)
+{
+	static struct cookie c[2 * MANY];
+	struct rdmamsg_dc_address *a[2];
+
+	start_to_shut_down();
+	open_cut_mail();
+	for (uint32_t i = 0; i < 2; i++) {
+		open_hall(&halls[i], NULL);
+		a[i] = address_of(&mail, &halls[i]);
+		assert_int_equal(post(a[i], 0, &c[i]), 0);
+		WAIT_FOR(halls[i].messages);
+	}
+	WAIT_FOR(mail.completed == 2);
+	for (uint32_t i = 2; i < 2 * MANY; i++)
+		assert_int_equal(post(a[i & 1], i / 2, &c[i]), 0);
+	doomed = a[0];
+	texts_are_fine = true;
+	assert_int_equal(rdmamsg_shutdown_wait(near, 100), 2);
+	assert_int_equal(shutdowns, 1);
+	assert_int_equal(mail.completed, 2 * MANY);
+	assert_true(mail.failed);
+	close_all(2);
+}
+
 static void target__shut_down_NO_FALSE_SUCCESS(void **state)
 {
 	static struct cookie c[3 * LAST];
