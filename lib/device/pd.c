@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "device/device.h"
 #include "device/pd.h"
+#include "device/use.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -74,6 +75,7 @@ static int check_unused(const struct rdmamsg_pd *pd)
 				     "are in it, those of caches included: "
 				     "rdmamsg_region_destroy(), "
 				     "rdmamsg_cache_invalidate()", pd->regions);
+	pd->ctx->devices->use->take_back(pd->ctx);
 	list_for_each(n, &pd->ctx->devices->devs) {
 		const struct dev *dev = list_entry(n, struct dev, node);
 

@@ -29,6 +29,8 @@ struct device_use {
 	void (*release)(struct dev *dev);
 	/* The dev ends: frees all that is left. */
 	void (*free)(struct dev *dev);
+	/* Takes back the messages that the program has freed in any thread. */
+	void (*take_back)(struct rdmamsg *ctx);
 	/*
 	 * The protection domain ends. First frees what is kept for new
 	 * endpoints.

@@ -10,6 +10,7 @@
 #include "memory/layout_ask.h"
 #include "memory/pool.h"
 #include "memory/region.h"
+#include "memory/share.h"
 #include "memory/stretch.h"
 #include "session/poll.h"
 
@@ -67,6 +68,7 @@ static void cq_failed(struct rdmamsg *ctx, const struct cq *cq, int err,
 
 const struct device_use rdmamsg__device_use = {
 	.release = release, .free = free_rest,
+	.take_back = rdmamsg__shares_drain,
 	.drop_kept = rdmamsg__srqs_dev_free, .drop_spares = drop_spares,
 	.has_messages = has_messages, .cq_failed = cq_failed,
 	.owner = rdmamsg__qp_owner, .refused = rdmamsg__qp_refused,

@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "memory/memory.h"
 #include "memory/pool.h"
+#include "memory/share.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -137,6 +138,7 @@ int rdmamsg_pool_destroy(struct rdmamsg_pool *pool)
 
 	if (ret || !pool)
 		return ret;
+	rdmamsg__shares_drain(pool->ctx);
 	for_each(pool, add_stats, &s);
 	if (pool->refs || s.used)
 		return rdmamsg__fail(-EBUSY, "rdmamsg_pool_destroy: %d "

@@ -443,6 +443,26 @@ static void begin_again(void)
 	}
 }
 
+static void destroy__after_the_last_reference_GONE(void **state)
+{
+	struct rdmamsg_pd *pd;
+
+	pair_init(&p, NULL);
+	p.c.opts.pd = pd = create(p.c.ctx);
+	p.c.keep = true;
+	pair_listen(&p);
+	pair_connect(&p);
+	end_send_all(&p.s, HOW_SEND, 5000, 1);
+	WAIT_FOR(p.c.received == 1);
+	pair_close(&p);
+	assert_int_equal(rdmamsg_msg_ref(p.c.kept[0]), 0);
+	rdmamsg_msg_free(p.c.kept[0]);
+	assert_error(rdmamsg_pd_destroy(pd), -EBUSY, "rdmamsg_msg_free");
+	end_release(&p.c);
+	destroy(pd);
+	pair_fini(&p);
+}
+
 static void destroy__in_use_EBUSY(void **state)
 {
 	struct rdmamsg_pd *pd;
@@ -672,6 +692,7 @@ int main(int argc, char **argv)
 		TEST(cache__in_two_HAS_BOTH),
 		TEST(message__of_another_ARRIVES),
 		TEST(memory__back_in_one_WRITABLE_IN_THE_OTHER),
+		TEST(destroy__after_the_last_reference_GONE),
 		TEST(destroy__in_use_EBUSY),
 		TEST(destroy__in_on_closed_AND_MADE_AGAIN),
 		TEST(destroy__outside_of_callbacks_WAKES_THE_LOOP),

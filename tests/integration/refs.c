@@ -238,6 +238,22 @@ static void set_len__of_a_shared_message_EBUSY(void **state)
 	hub_close();
 }
 
+static void pool__destroyed_after_the_last_free_GONE(void **state)
+{
+	struct rdmamsg_pool *pool;
+	struct rdmamsg_msg *msg;
+
+	hub_open(0);
+	assert_int_equal(rdmamsg_pool_create(hub.ctx, NULL, &pool), 0);
+	assert_int_equal(rdmamsg_pool_alloc(pool, hub.ep[0], 100, &msg), 0);
+	assert_int_equal(rdmamsg_msg_ref(msg), 0);
+	rdmamsg_msg_free(msg);
+	assert_error(rdmamsg_pool_destroy(pool), -EBUSY, "in use");
+	rdmamsg_msg_free(msg);
+	assert_int_equal(rdmamsg_pool_destroy(pool), 0);
+	hub_close();
+}
+
 static void ref__NULL_and_message_not_ours_EINVAL(void **state)
 {
 	struct rdmamsg_msg *msg;
@@ -715,6 +731,7 @@ int main(int argc, char **argv)
 		TEST(ref__long_tag_ARRIVES),
 		TEST(ref__sent_again_and_again_ARRIVES),
 		TEST(set_len__of_a_shared_message_EBUSY),
+		TEST(pool__destroyed_after_the_last_free_GONE),
 		TEST(ref__NULL_and_message_not_ours_EINVAL),
 		TEST(ref__sent_in_another_context_EINVAL),
 		TEST(ref__sent_twice_in_on_message_ARRIVES),
