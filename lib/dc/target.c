@@ -300,7 +300,6 @@ int rdmamsg_dc_target_get_key(struct rdmamsg_dc_target *t,
 			      struct rdmamsg_region *region,
 			      struct rdmamsg_key *ret)
 {
-	struct proto_key key;
 	int err = rdmamsg__region_check(region);
 
 	if (err)
@@ -320,13 +319,7 @@ int rdmamsg_dc_target_get_key(struct rdmamsg_dc_target *t,
 		err = rdmamsg__region_register(region, t->dev);
 	if (err)
 		return err;
-	key = (struct proto_key){
-		.access = (uint8_t)(region->access & ACCESS_REMOTE),
-		.rkey = rdmamsg__region_mr(region, t->dev)->rkey,
-		.region = region->id,
-		.addr = (uintptr_t)region->addr, .len = region->len,
-	};
-	rdmamsg__key_encode(&key, ret->bytes);
+	(void)rdmamsg__region_key(region, t->dev, ret);
 	return 0;
 }
 

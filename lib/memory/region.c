@@ -398,6 +398,20 @@ int rdmamsg__region_register(struct rdmamsg_region *region, struct dev *dev)
 	       mr_new(region, dev);
 }
 
+uint32_t rdmamsg__region_key(const struct rdmamsg_region *region,
+			     const struct dev *dev, struct rdmamsg_key *ret)
+{
+	const struct proto_key key = {
+		.access = (uint8_t)(region->access & ACCESS_REMOTE),
+		.rkey = rdmamsg__region_mr(region, dev)->rkey,
+		.region = region->id,
+		.addr = (uintptr_t)region->addr, .len = region->len,
+	};
+
+	rdmamsg__key_encode(&key, ret->bytes);
+	return key.rkey;
+}
+
 int rdmamsg__region_dereg(struct rdmamsg_region *region)
 {
 	int ret = dereg_all(region);

@@ -73,6 +73,12 @@ int rdmamsg__region_missing(const struct rdmamsg_region *region,
 			    const struct dev *dev);
 void rdmamsg__region_put_in(struct rdmamsg_region *region,
 			    struct rdmamsg_pd *pd);
+/*
+ * Writes the key of the region's registration with dev, which exists. Returns
+ * its rkey.
+ */
+uint32_t rdmamsg__region_key(const struct rdmamsg_region *region,
+			     const struct dev *dev, struct rdmamsg_key *ret);
 /* Converts remote access to enum ibv_access_flags. */
 int rdmamsg__verbs_remote(uint32_t access);
 /* The peer of the endpoint has, or may soon have, a key of the region. */

@@ -9,7 +9,6 @@
 #include "session/resume.h"
 #include "session/send.h"
 #include "session/tx.h"
-#include "wire/proto.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -78,7 +77,8 @@ struct ibv_mr *rdmamsg_region_mr(const struct rdmamsg_region *region,
 int rdmamsg_region_get_key(struct rdmamsg_region *region,
 			  const struct rdmamsg_ep *ep, struct rdmamsg_key *ret)
 {
-	struct proto_key key;
+	struct rdmamsg_key key;
+	uint32_t rkey;
 	int err = rdmamsg__region_check(region);
 
 	if (err)
@@ -90,19 +90,13 @@ int rdmamsg_region_get_key(struct rdmamsg_region *region,
 	err = rdmamsg_region_register(region, ep);
 	if (err)
 		return err;
-	key = (struct proto_key){
-		.access = (uint8_t)(region->access & ACCESS_REMOTE),
-		.rkey = rdmamsg__region_mr(region, ep->lane.dev)->rkey,
-		.region = region->id,
-		.addr = (uintptr_t)region->addr, .len = region->len,
-	};
+	rkey = rdmamsg__region_key(region, ep->lane.dev, &key);
 	if (rdmamsg__keeps(ep)) {
-		err = rdmamsg__renew_give((struct rdmamsg_ep *)ep, region,
-					  key.rkey);
+		err = rdmamsg__given_add(&ep->resume->given, region, rkey);
 		if (err)
 			return err;
 	}
-	rdmamsg__key_encode(&key, ret->bytes);
+	*ret = key;
 	rdmamsg__region_given(region, ep->lane.dev, ep->key);
 	return 0;
 }

@@ -109,7 +109,7 @@ static bool say_part(struct rdmamsg_ep *ep, struct rest *rest)
 		rest->out = rest->out->next;
 	}
 	while (rest->out == &ep->rndv.out &&
-	       rest->key < ep->resume->given_count &&
+	       rest->key < ep->resume->given.count &&
 	       fits(len, PROTO_RENEWED_LEN)) {
 		struct proto_renewed k;
 
@@ -119,7 +119,7 @@ static bool say_part(struct rdmamsg_ep *ep, struct rest *rest)
 		h.keys++;
 	}
 	h.more = rest->out != &ep->rndv.out ||
-		 rest->key < ep->resume->given_count;
+		 rest->key < ep->resume->given.count;
 	rdmamsg__resume_encode(&h, op->msg->data);
 	rdmamsg__tx_message(c, PROTO_RESUME, 0, 0, op, op->msg, NULL,
 			    (uint32_t)len);
@@ -165,7 +165,7 @@ bool rdmamsg__carrier_say(struct rdmamsg_ep *ep)
 	do
 		said = say_part(ep, &rest);
 	while (said && (rest.out != &ep->rndv.out ||
-			rest.key < ep->resume->given_count));
+			rest.key < ep->resume->given.count));
 	if (!said)
 		rdmamsg__ep_abort(c, RDMAMSG_CAUSE_RESOURCES, -ENOMEM,
 				  "no memory to resume");

@@ -20,43 +20,6 @@
 
 /* ---- the owner --------------------------------------------------------- */
 
-struct given {
-	uint64_t region;
-	uint32_t rkey;
-	uint32_t revocations;		/* of the region, when it was given */
-};
-
-int rdmamsg__renew_give(struct rdmamsg_ep *ep,
-			const struct rdmamsg_region *region, uint32_t rkey)
-{
-	struct resume *r = ep->resume;
-	struct given *p;
-
-	for (uint32_t i = 0; i < r->given_count; i++) {
-		p = &r->given[i];
-		if (p->region == region->id && p->rkey == rkey) {
-			p->revocations = region->revocations;
-			return 0;
-		}
-	}
-	if (r->given_count == KEYS_MAX)
-		return rdmamsg__fail(-ENOSPC, "the peer has %d keys: with "
-				     "failover it gets no more", KEYS_MAX);
-	if (r->given_count == r->given_room) {
-		uint32_t room = max(2 * r->given_room, 16u);
-
-		p = realloc(r->given, room * sizeof(*p));
-		if (!p)
-			return rdmamsg__fail(-ENOMEM, "no memory for a key");
-		r->given = p;
-		r->given_room = room;
-	}
-	r->given[r->given_count++] = (struct given){
-		region->id, rkey, region->revocations,
-	};
-	return 0;
-}
-
 static struct rdmamsg_region *find_region(struct rdmamsg_ep *ep, uint64_t id)
 {
 	struct list *n;
@@ -74,7 +37,7 @@ static struct rdmamsg_region *find_region(struct rdmamsg_ep *ep, uint64_t id)
 void rdmamsg__renew_key(struct rdmamsg_ep *ep, struct dev *dev, uint32_t at,
 			struct proto_renewed *ret)
 {
-	const struct given *p = &ep->resume->given[at];
+	const struct given_key *p = &ep->resume->given.keys[at];
 	struct rdmamsg_region *region = find_region(ep, p->region);
 
 	*ret = (struct proto_renewed){

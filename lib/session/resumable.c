@@ -150,7 +150,7 @@ void rdmamsg__resume_free(struct rdmamsg_ep *ep)
 	OPENSSL_cleanse(&r->secret, sizeof(r->secret));
 	OPENSSL_cleanse(&r->key, sizeof(r->key));
 	rdmamsg__renew_forget(r);
-	free(r->given);
+	rdmamsg__given_free(&r->given);
 	free(r->renewed);
 	rdmamsg__resume_forget_address(r);
 	free(r);

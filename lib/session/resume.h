@@ -26,6 +26,7 @@
 
 #include "base/list.h"
 #include "base/timer.h"
+#include "session/given.h"
 #include "session/keep.h"
 #include "session/secret.h"
 #include "wire/addresses.h"
@@ -84,8 +85,7 @@ struct resume {
 	uint32_t proven_epoch;
 
 	/* keys of regions that the peer has, and those that it has renewed */
-	struct given *given;
-	uint32_t given_count, given_room;
+	struct given given;
 	struct proto_renewed *renewed, *renewing;
 	uint32_t renewed_count, renewing_count;
 
@@ -303,11 +303,6 @@ void rdmamsg__carrier_give(struct rdmamsg_ep *ep);
 
 /* ---- renew.c: keys of regions ------------------------------------------ */
 
-#define KEYS_MAX	4096		/* keys that one peer gets */
-
-/* Remembers a key that the program gets for the peer. -ENOMEM, -ENOSPC */
-int rdmamsg__renew_give(struct rdmamsg_ep *ep,
-			const struct rdmamsg_region *region, uint32_t rkey);
 /*
  * Registers the region of given key 'at' with a device, and returns the rkey
  * that it has there.
