@@ -19,6 +19,7 @@
 #include "session/connector.h"
 #include "session/door.h"
 #include "session/ep.h"
+#include "session/given.h"
 #include "base/timer.h"
 #include "wire/proto.h"
 
@@ -91,6 +92,11 @@ struct rdmamsg_request {
 	uint8_t resp_res, init_depth;
 	struct sockaddr_storage peer, local;
 	uint32_t limit;			/* enum proto_limit, of a reject */
+	struct request_keys {
+		struct dev *dev;	/* held; NULL: no key was made */
+		struct rdmamsg_pd *pd;	/* of dev, held */
+		struct given given;
+	} keys;
 	bool draining;			/* its listener */
 	bool dead;			/* the peer gave up; id may be gone */
 };
@@ -129,6 +135,19 @@ void rdmamsg__accept_failed(struct rdmamsg_listener *l, int err);
 void rdmamsg__requests_turn_away(struct rdmamsg *ctx);
 void rdmamsg__request_arrived(struct rdmamsg_listener *l,
 			      struct rdmamsg_request *req);
+int rdmamsg__request_check(const struct rdmamsg_request *req);
+/* -ESHUTDOWN, -ECONNRESET: the request cannot be accepted any more. */
+int rdmamsg__request_is_open(const struct rdmamsg_request *req);
+
+/* request_key.c */
+/*
+ * Passes the keys to the endpoint that the request becomes. -EPERM: they do not
+ * serve its peer.
+ */
+int rdmamsg__request_keys_pass(struct rdmamsg_request *req,
+			       struct rdmamsg_ep *ep);
+/* In the thread of the context that has made the keys. */
+void rdmamsg__request_keys_drop(struct rdmamsg_request *req);
 
 /* listen.c */
 int rdmamsg__listen(struct rdmamsg *ctx, const struct connector *by,

@@ -39,6 +39,7 @@ void rdmamsg__request_free(struct rdmamsg_request *req)
 {
 	list_del(&req->node);
 	list_del(&req->wait_node);
+	rdmamsg__request_keys_drop(req);
 	req->by->drop(req);
 	rdmamsg__visitor_leave(&req->visitor);
 	rdmamsg__auth_free(req->auth);
@@ -173,7 +174,7 @@ void rdmamsg__request_arrived(struct rdmamsg_listener *l,
 	}
 }
 
-static int request_check(const struct rdmamsg_request *req)
+int rdmamsg__request_check(const struct rdmamsg_request *req)
 {
 	if (!req)
 		return rdmamsg__fail(-EINVAL, "the request is NULL");
@@ -184,7 +185,7 @@ int rdmamsg_request_addrs(const struct rdmamsg_request *req,
 			  struct sockaddr_storage *ret_local,
 			  struct sockaddr_storage *ret_peer)
 {
-	int err = request_check(req);
+	int err = rdmamsg__request_check(req);
 
 	if (err)
 		return err;
@@ -205,7 +206,7 @@ const void *rdmamsg_request_data(const struct rdmamsg_request *req,
 
 int rdmamsg_reject(struct rdmamsg_request *req, const void *data, size_t len)
 {
-	int ret = request_check(req);
+	int ret = rdmamsg__request_check(req);
 
 	if (ret)
 		return ret;
@@ -293,6 +294,8 @@ int rdmamsg__request_accept(struct rdmamsg_request *req,
 	ep->carries = session;
 	ret = take_auth(ep, req);
 	if (!ret)
+		ret = rdmamsg__request_keys_pass(req, ep);
+	if (!ret)
 		ret = take_visitor(ep, req);
 	if (ret)
 		req->by->reject(req, PROTO_REJECT_RESOURCES, NULL, 0);
@@ -304,20 +307,26 @@ int rdmamsg__request_accept(struct rdmamsg_request *req,
 	return rdmamsg__ep_made(ep, ret, ret_ep);
 }
 
+int rdmamsg__request_is_open(const struct rdmamsg_request *req)
+{
+	if (req->ctx->shutdown.begun)
+		return rdmamsg__ctx_takes(req->ctx);
+	if (req->dead || req->ctx->closing)
+		return rdmamsg__fail(-ECONNRESET,
+				     "the peer has gone meanwhile");
+	return 0;
+}
+
 int rdmamsg_accept(struct rdmamsg_request *req,
 		   const struct rdmamsg_ep_options *opts,
 		   struct rdmamsg_ep **ret_ep)
 {
-	int ret = request_check(req);
+	int ret = rdmamsg__request_check(req);
 
 	if (ret)
 		return ret;
-	if (req->ctx->shutdown.begun)
-		ret = rdmamsg__ctx_takes(req->ctx);
-	else if (req->dead || req->ctx->closing)
-		ret = rdmamsg__fail(-ECONNRESET,
-				    "the peer has gone meanwhile");
-	else
+	ret = rdmamsg__request_is_open(req);
+	if (!ret)
 		ret = rdmamsg__request_accept(req, opts, NULL, ret_ep);
 	rdmamsg__request_free(req);
 	return ret;
@@ -371,6 +380,7 @@ static int hand_over(struct rdmamsg_request *req, struct rdmamsg *to,
 	req->ctx = to;
 	ret = req->by->move(req, to);
 	if (!ret) {
+		rdmamsg__request_keys_drop(req);
 		rdmamsg__submit_fill(&to->loop, ticket, moved, m);
 		return 0;
 	}
@@ -386,7 +396,7 @@ int rdmamsg_request_move(struct rdmamsg_request *req, struct rdmamsg *to,
 			 void *arg)
 {
 	struct move *m;
-	int ret = request_check(req);
+	int ret = rdmamsg__request_check(req);
 
 	if (!ret)
 		ret = rdmamsg__ctx_check(to);

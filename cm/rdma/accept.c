@@ -218,6 +218,17 @@ void rdmamsg__cm_reject(struct rdmamsg_request *req, enum proto_reject code,
 	reject_id(req->ctx, req->v, req->id, code, req->limit, data, len);
 }
 
+const char *rdmamsg__cm_request_device(const struct rdmamsg_request *req,
+				       char room[static 64])
+{
+	struct id_device on;
+
+	if (!req->v->id_device(req->id, &on))
+		return NULL;
+	strcpy(room, on.name);
+	return room;
+}
+
 void rdmamsg__cm_drop(struct rdmamsg_request *req)
 {
 	if (req->id)

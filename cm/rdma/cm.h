@@ -85,6 +85,8 @@ int rdmamsg__cm_ms(const struct rdmamsg_ep *ep);	/* time for one step */
 /* A request has arrived. Takes over ev->id. */
 void rdmamsg__request_cm(struct rdmamsg_listener *l, const struct cm_event *ev);
 int rdmamsg__cm_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req);
+const char *rdmamsg__cm_request_device(const struct rdmamsg_request *req,
+				       char room[static 64]);
 void rdmamsg__cm_reject(struct rdmamsg_request *req, enum proto_reject code,
 			const void *data, size_t len);
 int rdmamsg__cm_move(struct rdmamsg_request *req, struct rdmamsg *to);

@@ -88,6 +88,7 @@ const struct connector rdmamsg__by_cm = {
 	.learn_port = learn_port,
 	.accept = rdmamsg__cm_accept,
 	.reject = rdmamsg__cm_reject,
+	.request_device = rdmamsg__cm_request_device,
 	.move = rdmamsg__cm_move,
 	.drop = rdmamsg__cm_drop,
 	.listen = rdmamsg__cm_listen,

@@ -72,6 +72,19 @@ int rdmamsg_region_get_key(struct rdmamsg_region *region,
 			  struct rdmamsg_key *ret);
 
 /*
+ * The same before the endpoint exists, so that the key fits into hello_data or
+ * setup_data of the options for rdmamsg_accept(): the peer has it when it is
+ * connected. Keeps the device open until the request ends. The endpoint must be
+ * in the protection domain of the region, else rdmamsg_accept() gives -EPERM. A
+ * request that is moved leaves its keys behind. -EPERM: the request has a key
+ * of another domain. -EOPNOTSUPP: the request came out of band, so its endpoint
+ * chooses the device. -ECONNRESET: the peer gave up. -ESHUTDOWN.
+ */
+int rdmamsg_request_get_key(struct rdmamsg_request *req,
+			    struct rdmamsg_region *region,
+			    struct rdmamsg_key *ret);
+
+/*
  * Ends all registrations of the region. If a peer uses an earlier key, it gets
  * an access error, which ends the connection. The region can be registered
  * again, and has other keys then. -EBUSY: operations of this program use the

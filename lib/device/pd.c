@@ -68,8 +68,8 @@ static int check_unused(const struct rdmamsg_pd *pd)
 
 	if (pd->refs)
 		return rdmamsg__fail(-EBUSY, "rdmamsg_pd_destroy: %u "
-				     "endpoints, listeners and queue pairs "
-				     "have it", pd->refs);
+				     "endpoints, listeners, requests and queue "
+				     "pairs have it", pd->refs);
 	if (pd->regions)
 		return rdmamsg__fail(-EBUSY, "rdmamsg_pd_destroy: %u regions "
 				     "are in it, those of caches included: "

@@ -14,7 +14,7 @@
 struct rdmamsg_pd {
 	struct list node;		/* in ctx->devices->pd_list */
 	struct rdmamsg *ctx;
-	uint32_t refs;			/* endpoints, listeners, queue pairs */
+	uint32_t refs;			/* endpoints, listeners and others */
 	uint32_t regions;
 };
 

@@ -72,6 +72,12 @@ struct connector {
 	int (*accept)(struct rdmamsg_ep *ep, struct rdmamsg_request *req);
 	void (*reject)(struct rdmamsg_request *req, enum proto_reject code,
 		       const void *data, size_t len);
+	/*
+	 * Names the device that decides the request, or returns NULL. The
+	 * member is NULL if the endpoint chooses its device.
+	 */
+	const char *(*request_device)(const struct rdmamsg_request *req,
+				      char room[static 64]);
 	/* Moves it to the context of another thread, which gets its events. */
 	int (*move)(struct rdmamsg_request *req, struct rdmamsg *to);
 	void (*drop)(struct rdmamsg_request *req);

@@ -15,6 +15,7 @@ set -eu
 
 # device comes first: it removes the device, which nothing else must have open
 programs="device errors arguments handles log stats ends fork connect setup
+	request_key
 	accept close word messages refs crc memory cookies credits burst loop
 	submit wait move idle events dead death killed cycles failover
 	announce fast oob oob_records oob_strangers qp
