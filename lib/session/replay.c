@@ -49,7 +49,7 @@ static bool move_buffer(struct rdmamsg_ep *ep, struct rdmamsg_msg **msg,
 
 	if (!old || old->dev == ep->lane.dev)
 		return true;
-	new = rdmamsg__send_buffer(ep);
+	new = rdmamsg__free_buffer(ep);
 	if (!new)
 		return starve(ep);
 	memcpy(new->data, old->data, len);
@@ -120,7 +120,7 @@ static bool need_results(struct rdmamsg_ep *ep)
 {
 	if (!ep->onesided.all || ep->onesided.results)
 		return true;
-	ep->onesided.results = rdmamsg__send_buffer(ep);
+	ep->onesided.results = rdmamsg__free_buffer(ep);
 	return ep->onesided.results || starve(ep);
 }
 
@@ -216,7 +216,7 @@ static bool post(struct rdmamsg_ep *ep, uint32_t number, struct keep_entry *e)
 		op->number = number;
 	}
 	if (!flat) {
-		op->msg = rdmamsg__send_buffer(ep);
+		op->msg = rdmamsg__free_buffer(ep);
 		if (!op->msg) {
 			if (!e->op)
 				rdmamsg__op_put(ep, op);

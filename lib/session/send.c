@@ -117,9 +117,14 @@ static struct rdmamsg_msg *take(struct rdmamsg_ep *ep, struct pool *pool,
 	return ep->send.lack ? NULL : rdmamsg__pool_take(pool);
 }
 
+struct rdmamsg_msg *rdmamsg__free_buffer(struct rdmamsg_ep *ep)
+{
+	return take(ep, ep->send.pool, NULL);
+}
+
 struct rdmamsg_msg *rdmamsg__send_buffer(struct rdmamsg_ep *ep)
 {
-	struct rdmamsg_msg *msg = take(ep, ep->send.pool, NULL);
+	struct rdmamsg_msg *msg = rdmamsg__free_buffer(ep);
 
 	if (likely(msg) || !rdmamsg__make_room(ep))
 		return msg;

@@ -18,6 +18,12 @@
 
 /* ---- send.c ------------------------------------------------------------ */
 
+/*
+ * Returns a buffer, or NULL: there is none. For what posts the send queue:
+ * making room would post the same queue.
+ */
+struct rdmamsg_msg *rdmamsg__free_buffer(struct rdmamsg_ep *ep);
+/* The same for calls of the program. In a callback, makes room (room.c). */
 struct rdmamsg_msg *rdmamsg__send_buffer(struct rdmamsg_ep *ep);
 struct rdmamsg_msg *rdmamsg__ctrl_buffer(struct rdmamsg_ep *ep);
 /* Returns 0 if the endpoint can send, else -ENOTCONN, -ESHUTDOWN, ... */

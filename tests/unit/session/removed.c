@@ -3,7 +3,10 @@
  * Description: calls between the removal of a device and the loop's notice of
  * it. With failover the caller is asked to try again, and the session goes on.
  */
+#include "memory/pool.h"
 #include "session/ep.h"
+#include "session/send.h"
+#include "session/tx.h"
 #include "soft/control/soft_ctl.h"
 #include "../../post.h"
 #include "../own_fabric.h"
@@ -12,6 +15,7 @@
 #include <errno.h>
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/failover.h>
+#include <rdmamsg/flow.h>
 #include <rdmamsg/layout.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rma.h>
@@ -25,6 +29,8 @@ static const struct rdmamsg_failover failover = {
 static struct soft_ctl *ctl;
 static unsigned int asked, arrived, resumed[2];
 static uint8_t bytes[LARGE];
+static struct rdmamsg_options context = { .size = sizeof(context) };
+static uint32_t queue;			/* send_queue */
 
 static void on_large(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
@@ -49,14 +55,14 @@ static void connect_both(void)
 {
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &on, .failover = &failover,
-		.user = &server,
+		.user = &server, .send_queue = queue,
 	};
 	const struct rdmamsg_listen_options lopts = {
 		.size = sizeof(lopts), .ep = &opts,
 	};
 	struct rdmamsg_listener *l;
 
-	assert_int_equal(rdmamsg_open(&client.ctx, NULL), 0);
+	assert_int_equal(rdmamsg_open(&client.ctx, &context), 0);
 	assert_int_equal(rdmamsg_open(&server.ctx, NULL), 0);
 	assert_int_equal(rdmamsg_listen(server.ctx, NULL, "0", &lopts, &l), 0);
 	(void)snprintf(service, sizeof(service), "%u",
@@ -97,6 +103,8 @@ static int set_up(void **state)
 {
 	clear_ends();
 	on.on_incoming = NULL;
+	context.max_registered = 0;
+	queue = 0;
 	asked = arrived = resumed[0] = resumed[1] = 0;
 	return 0;
 }
@@ -153,6 +161,62 @@ static void pool_alloc__device_removed_AGAIN(void **state)
 	assert_int_equal(rdmamsg_pool_alloc(pool, client.ep, 100, &msg), 0);
 	assert_int_equal(rdmamsg_msg_send(client.ep, msg, 0, NULL), 0);
 	WAIT_FOR(arrived == 1);
+	end();
+}
+
+/* Fills the queue of the client, while the server takes no messages. */
+static uint32_t fill_queue(void)
+{
+	uint32_t sent = 0;
+
+	assert_int_equal(rdmamsg_ep_pause(server.ep), 0);
+	while (!rdmamsg_send(client.ep, bytes, 1000, 0, NULL))
+		sent++;
+	assert_int_equal(client.ep->send.queued, queue);
+	return sent;
+}
+
+static struct rdmamsg_msg *held[10000];
+static uint32_t held_count;
+
+/* Takes all buffers that there are. */
+static void take_buffers(void)
+{
+	struct rdmamsg_msg *msg;
+
+	while ((msg = rdmamsg__send_buffer(client.ep))) {
+		assert_true(held_count < 10000);
+		held[held_count++] = msg;
+	}
+}
+
+/*
+ * What waits in the queue has buffers of the former device. Without memory it
+ * goes on waiting.
+ */
+static void send__in_a_cork_without_memory_AGAIN(void **state)
+{
+	uint32_t sent;
+
+	queue = 128;
+	context.max_registered = 8u << 20;
+	connect_both();
+	sent = fill_queue();
+	take_device();
+	give_device(1);
+	rdmamsg__tx_ask(client.ctx);
+	UNTIL_BY((both(), take_buffers()),
+		 !rdmamsg__sq_used(&client.ep->lane));
+	assert_int_equal(rdmamsg_ep_resume(server.ep), 0);
+	WAIT_FOR(rdmamsg__has_credit(client.ep));
+	assert_true(client.ep->send.queued);
+	assert_int_equal(rdmamsg_cork(client.ctx), 0);
+	assert_int_equal(rdmamsg_send(client.ep, bytes, 1000, 0, NULL),
+			 -EAGAIN);
+	assert_int_equal(rdmamsg_uncork(client.ctx), 0);
+	while (held_count)
+		rdmamsg__msg_put(held[--held_count]);
+	WAIT_FOR(arrived == sent);
 	end();
 }
 
@@ -278,6 +342,7 @@ int main(void)
 		TEST(sendv__device_removed_AGAIN),
 		TEST(msg_send__device_removed_AGAIN),
 		TEST(pool_alloc__device_removed_AGAIN),
+		TEST(send__in_a_cork_without_memory_AGAIN),
 		TEST(region__device_removed_twice_AGAIN),
 		TEST(layout_recv__device_removed_before_READ_AGAIN),
 		TEST(layout_recv__device_removed_after_READ_AGAIN),
