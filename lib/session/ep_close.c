@@ -104,7 +104,7 @@ static void start_draining(struct rdmamsg_ep *ep)
 static bool is_agreed(const struct rdmamsg_ep *ep)
 {
 	return ep->close.sent && ep->close.seen && !ep->close.lost_read &&
-	       !ep->close.undelivered &&
+	       !ep->close.undelivered && !ep->close.aborted_by_peer &&
 	       (ep->close.confirmed || !ep->close.lost);
 }
 

@@ -134,6 +134,19 @@ static void abort__both_have_closed_IS_NOT_SAID(void **state)
 	check_told(&server, 0, 0);
 }
 
+/* The one that aborts has not taken the other's CLOSE, nor what came before. */
+static void abort__other_has_closed_too_IS_NOT_GRACEFUL(void **state)
+{
+	connect_both(false);
+	rdmamsg_ep_close(client.ep);
+	UNTIL_BY(rdmamsg_process(client.ctx), client.ep->close.sent);
+	UNTIL_BY(rdmamsg_process(server.ctx), server.ep->close.sent);
+	abort_with(&client);
+	assert_int_equal(server.why.cause, RDMAMSG_CAUSE_ABORTED);
+	assert_int_equal(server.why.who, RDMAMSG_WHO_PEER);
+	check_told(&server, CODE, 9);
+}
+
 /* The last CLOSE of each side counts, on whichever lane. */
 static void close_in(unsigned int wait, bool by_both)
 {
@@ -219,6 +232,7 @@ int main(void)
 		CASE(abort__was_not_agreed_PROTOCOL),
 		CASE(abort__no_room_HAS_NO_WORD),
 		CASE(abort__both_have_closed_IS_NOT_SAID),
+		CASE(abort__other_has_closed_too_IS_NOT_GRACEFUL),
 		CASE(close__lane_lost_IS_IN_THE_REASON),
 		CASE(abort__lane_is_lost_HAS_NO_WORD),
 		CASE(abort__with_failover_ENDS_AT_ONCE),
