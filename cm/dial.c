@@ -287,6 +287,7 @@ int rdmamsg__connect(struct rdmamsg *ctx, const struct connector *by,
 		ret = rdmamsg__dial_new(ctx, by, host, service, opts, &ep);
 	if (ret)
 		return ret;
+	ep->connect.inner = ctx->shutdown.inner;
 	probe(connect, ep, host, service);
 	ret = by->init(ep);
 	if (!ret)

@@ -253,8 +253,6 @@ void rdmamsg__dc_release(const struct dc_op *op);
 /* Makes connections for the addresses that wait. */
 void rdmamsg__dc_connect(struct rdmamsg_dc_sender *s);
 void rdmamsg__dc_close(struct initiator *i);
-/* Returns true if a sender closes the endpoint. */
-bool rdmamsg__dc_is_initiator(const struct rdmamsg_ep *ep);
 /* Ends the messages that wait, and then tells why. */
 void rdmamsg__dc_fail(struct rdmamsg_dc_address *a, int status,
 		      const struct rdmamsg_reason *why);

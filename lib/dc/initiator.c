@@ -10,7 +10,6 @@
 #include "base/loop.h"
 #include "dc/dc.h"
 #include "dc/session.h"
-#include "session/ep.h"
 #include "wire/dc_frame.h"
 
 #include <errno.h>
@@ -180,11 +179,6 @@ static const struct rdmamsg_handlers handlers = {
 	.on_message = on_message, .on_complete = on_complete,
 	.on_writable = on_writable, .on_closed = on_closed,
 };
-
-bool rdmamsg__dc_is_initiator(const struct rdmamsg_ep *ep)
-{
-	return ep->on.on_closed == on_closed;
-}
 
 /* ---- making connections ----------------------------------------------- */
 

@@ -40,7 +40,7 @@ static const char timed_out[] =
  */
 static bool goes_on(const struct rdmamsg_ep *ep)
 {
-	return ep->connect.carrier || rdmamsg__dc_is_initiator(ep) ||
+	return ep->connect.carrier || ep->connect.inner ||
 	       (ep->chain && rdmamsg__chain_ep_runs(ep->chain)) ||
 	       (ep->connect.passive && ep->state < EP_OPEN);
 }

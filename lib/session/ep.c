@@ -290,7 +290,8 @@ void rdmamsg__ep_connected(struct rdmamsg_ep *ep)
 		rdmamsg__carrier_open(ep);
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_connected, ep);
 	/* too late to refuse the peer */
-	if (unlikely(ep->ctx->shutdown.begun) && !ep->connect.carrier)
+	if (unlikely(ep->ctx->shutdown.begun) && !ep->connect.carrier &&
+	    !ep->connect.inner)
 		rdmamsg_ep_close(ep);
 }
 

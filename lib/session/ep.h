@@ -177,6 +177,7 @@ struct connecting {
 	bool awaits_reply;
 	bool addrs_owned;
 	bool carrier;			/* brings a lane to a session */
+	bool inner;			/* of a sender, which closes it */
 	uint8_t crowded;		/* looks for a place, while it waits */
 	struct addrinfo *addrs, *addr;	/* to try */
 	struct resolve *resolve;

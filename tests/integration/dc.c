@@ -747,6 +747,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(target__destroyed_at_any_time_NO_FALSE_SUCCESS),
 	TEST(context__closed_with_all_of_it_ALL_END),
 	TEST(sender__shut_down_WAITING_MESSAGES_ARE_SENT),
+	TEST(sender__shut_down_before_it_connects_ONE_CONNECTION),
 	TEST(sender__shut_down_without_an_answer_IS_COUNTED),
 	TEST(sender__cut_while_an_address_ends_COUNTED_ONCE),
 	TEST(target__shut_down_NO_FALSE_SUCCESS),

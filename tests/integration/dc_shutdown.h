@@ -61,6 +61,26 @@ static void sender__shut_down_WAITING_MESSAGES_ARE_SENT(void **state)
 	close_all(TARGETS);
 }
 
+static void sender__shut_down_before_it_connects_ONE_CONNECTION(void **state)
+{
+	static struct cookie c[MANY];
+	struct rdmamsg_dc_address *a;
+
+	start_to_shut_down();
+	open_hall(&halls[0], NULL);
+	open_mail(&mail, 1, 0, NULL);
+	a = address_of(&mail, &halls[0]);
+	for (uint32_t k = 0; k < MANY; k++)
+		assert_int_equal(post(a, k, &c[k]), 0);
+	assert_int_equal(rdmamsg_shutdown(near, -1), 0);
+	WAIT_FOR(shutdowns && halls[0].messages == MANY);
+	assert_int_equal(ungraceful, 0);
+	assert_int_equal(mail.completed, MANY);
+	assert_int_equal(mail.failed, 0);
+	assert_int_equal(sender_attr(&mail).connects, 1);
+	close_all(1);
+}
+
 static void sender__shut_down_without_an_answer_IS_COUNTED(void **state)
 {
 	struct rdmamsg_dc_address *a[2];
