@@ -47,6 +47,7 @@ static const struct scenario *const areas[] = {
 static void prepare(const struct scenario *s)
 {
 	moving = s->moving;
+	exporting = s->exporting;
 	shared = s->shared;
 	own_cq = s->own_cq;
 	narrow = s->narrow;

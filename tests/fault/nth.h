@@ -43,6 +43,7 @@ struct scenario {
 	enum level before;
 	void (*body)(void);
 	bool moving;
+	bool exporting;
 	bool oob;
 	bool shared;
 	bool own_cq;
@@ -69,6 +70,7 @@ extern struct rdmamsg *ctxs[CTXS];
 extern struct rdmamsg_listener *listener;
 extern const char *address;
 extern bool moving;			/* requests go to another context */
+extern bool exporting;			/* requests get a key */
 extern bool shared;			/* all contexts share receives */
 extern bool own_cq; /* RDMAMSG_EP_OWN_CQ */
 extern bool narrow;			/* both ends, short send queues */

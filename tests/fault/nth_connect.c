@@ -159,6 +159,9 @@ const struct scenario connect_scenarios[] = {
 	  .calls = " migrate_id create_event_channel malloc accept reject "
 		   "create_qp mlx5_create_qp get_cm_event "
 		   "epoll_ctl " },
+	{ "request-key", LISTENING, do_connect, .exporting = true,
+	  .calls = " calloc malloc realloc open_device alloc_pd reg_mr "
+		   "create_comp_channel epoll_ctl accept reject " },
 	/* the library's memory for the key, and the messages of the proofs */
 	{ "connect-keyed", LISTENING, do_connect, .keyed = true,
 	  .calls = " calloc malloc post_send post_recv wc_send wc_recv " },

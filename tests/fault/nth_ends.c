@@ -20,6 +20,7 @@
 #include <rdmamsg/memory.h>
 #include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/rma.h>
 
 #include <poll.h>
 #include <stdarg.h>
@@ -36,6 +37,7 @@ struct rdmamsg *ctxs[CTXS];
 struct rdmamsg_listener *listener;
 const char *address = "10.9.0.1";
 bool moving;			/* requests go to another context */
+bool exporting;			/* requests get a key */
 bool shared;			/* all contexts share receives */
 bool own_cq;			/* RDMAMSG_EP_OWN_CQ */
 bool narrow;
@@ -294,11 +296,32 @@ static void moved(struct rdmamsg *ctx, struct rdmamsg_request *req, void *arg)
 	told(rdmamsg_accept(req, &opts, NULL));
 }
 
+/* The peer gets a key with the reply. The context frees the region. */
+static void export_and_accept(struct rdmamsg_request *req)
+{
+	static uint8_t far[4096];
+	struct rdmamsg_ep_options opts = ep_options(SERVER);
+	struct rdmamsg_region *region;
+	struct rdmamsg_key key;
+
+	if (told(rdmamsg_region_create(ctxs[SERVER], far, sizeof(far),
+				       RDMAMSG_ACCESS_READ, &region)) ||
+	    told(rdmamsg_request_get_key(req, region, &key))) {
+		told(rdmamsg_reject(req, "no", 2));
+		return;
+	}
+	opts.setup_data = &key;
+	opts.setup_data_len = sizeof(key);
+	told(rdmamsg_accept(req, &opts, NULL));
+}
+
 static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 {
 	struct rdmamsg_ep_options opts = ep_options(SERVER);
 
-	if (!moving)
+	if (exporting)
+		export_and_accept(req);
+	else if (!moving)
 		told(rdmamsg_accept(req, &opts, NULL));
 	else if (told(rdmamsg_request_move(req, ctxs[OTHER], moved, NULL)))
 		told(rdmamsg_reject(req, "no", 2));
@@ -373,7 +396,7 @@ void start_listening(void)
 	struct rdmamsg_ep_options ep = ep_options(SERVER);
 	struct rdmamsg_listen_options opts = {
 		.size = sizeof(opts), .ep = &ep,
-		.on_request = moving ? on_request : NULL,
+		.on_request = moving || exporting ? on_request : NULL,
 	};
 
 	if (listener || !ctxs[SERVER])

@@ -12,6 +12,7 @@
 #include "lanes.h"
 
 #include <rdmamsg/flow.h>
+#include <rdmamsg/listener.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rma.h>
 
@@ -132,6 +133,59 @@ static void revoked_key__lane_lost_STAYS_REVOKED(void **state)
 	WAIT_FOR(rma_done);
 	assert_int_equal(rma_bad, 0);
 	assert_int_equal(there[0], 1);
+	close_both();
+}
+
+static struct rdmamsg_ep_options *answer;
+
+/* Gives the peer a key before its endpoint exists. */
+static void accept_with_key(struct rdmamsg_listener *l,
+			    struct rdmamsg_request *req)
+{
+	assert_int_equal(rdmamsg_region_create(server.ctx, there, sizeof(there),
+					       RDMAMSG_ACCESS_WRITE, &target),
+			 0);
+	assert_int_equal(rdmamsg_request_get_key(req, target, &key), 0);
+	answer->user = &server;
+	assert_int_equal(rdmamsg_accept(req, answer, NULL), 0);
+}
+
+/* The session knows that the peer has the key, as if it had given it. */
+static void key_of_a_request__revoked_and_lane_lost_STAYS_REVOKED(void **state)
+{
+	struct rdmamsg_ep_options server_opts = {
+		.size = sizeof(server_opts), .handlers = &rma_handlers,
+		.failover = &failover,
+	}, client_opts = server_opts;
+	const struct rdmamsg_listen_options lopts = {
+		.size = sizeof(lopts), .on_request = accept_with_key,
+	};
+	uint64_t word = 1;
+	const struct rdmamsg_sge sge = { .data = &word, .len = sizeof(word) };
+	struct rdmamsg_listener *l;
+
+	rma_done = rma_bad = 0;
+	memset(there, 0, sizeof(there));
+	answer = &server_opts;
+	assert_int_equal(rdmamsg_open(&client.ctx, NULL), 0);
+	assert_int_equal(rdmamsg_open(&server.ctx, NULL), 0);
+	assert_int_equal(rdmamsg_listen(server.ctx, "127.0.0.1", "0", &lopts,
+					&l), 0);
+	(void)snprintf(service, sizeof(service), "%u",
+		       rdmamsg_listener_port(l));
+	connect_client(&client_opts);
+	WAIT_FOR(server.ep);
+	assert_int_equal(rdmamsg_write(client.ep, &sge, 1, &key, 0, 0,
+				       &client), 0);
+	WAIT_FOR(rma_done);
+	assert_int_equal(rma_bad, 0);
+	assert_int_equal(there[0], 1);
+	assert_int_equal(rdmamsg_region_revoke(target), 0);
+	lose(&client);
+	WAIT_FOR(resumed[0] && resumed[1]);
+	assert_int_equal(rdmamsg_write(client.ep, &sge, 1, &key, 0, 0, NULL),
+			 -EACCES);
+	assert_non_null(strstr(rdmamsg_error(), "revoked"));
 	close_both();
 }
 
@@ -626,6 +680,9 @@ int main(void)
 			guarded_write_imm__lanes_lost_KEYS_LIVE_ON, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			revoked_key__lane_lost_STAYS_REVOKED, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			key_of_a_request__revoked_and_lane_lost_STAYS_REVOKED,
+			set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			guarded_reads_and_atomics__lanes_lost_END_ONCE, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
