@@ -59,8 +59,11 @@ static int hold_dev(struct rdmamsg_request *req, struct rdmamsg_pd *pd)
 	const char *name;
 	int ret;
 
+	/* not every connection manager tells a request of the removal */
 	if (k->dev)
-		return 0;
+		return !k->dev->device->gone ? 0 :
+		       rdmamsg__fail(-ENODEV, "rdmamsg_request_get_key: device "
+				     "%s was removed", k->dev->device->name);
 	name = req->by->request_device(req, room);
 	if (!name)
 		return rdmamsg__fail(-ENODEV, "rdmamsg_request_get_key: the "

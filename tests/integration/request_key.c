@@ -235,6 +235,30 @@ static void key__peer_has_gone_LEAVES_NOTHING(void **state)
 	pair_fini(&p);
 }
 
+/* The request holds a device that goes, and lets it. */
+static void key__device_removed_ERROR(void **state)
+{
+	struct rdmamsg_key key;
+	struct rdmamsg_region *r;
+	struct rdmamsg_ep *ep;
+	int ret;
+
+	harm_find();
+	begin();
+	r = region(p.s.ctx, far, NULL);
+	(void)key_for(waiting[0], r);
+	harm_remove();
+	WAIT_FOR(p.c.closed);
+	WAIT_FOR(harm_removed());
+	ret = rdmamsg_request_get_key(waiting[0], r, &key);
+	/* a connection manager may tell the request, or not */
+	assert_true(ret == -ENODEV || ret == -ECONNRESET);
+	assert_true(rdmamsg_accept(waiting[0], &p.s.opts, &ep) < 0);
+	harm_add();
+	assert_int_equal(rdmamsg_region_destroy(r), 0);
+	pair_fini(&p);
+}
+
 static void key__shut_down_ESHUTDOWN(void **state)
 {
 	struct rdmamsg_region *r;
@@ -347,6 +371,7 @@ int main(int argc, char **argv)
 		TEST(reject__after_a_key_LEAVES_NOTHING),
 		TEST(close__with_a_key_REJECTS),
 		TEST(key__peer_has_gone_LEAVES_NOTHING),
+		TEST(key__device_removed_ERROR),
 		TEST(key__shut_down_ESHUTDOWN),
 		TEST(key__without_access_or_memory_REFUSED),
 		TEST(key__of_an_oob_request_EOPNOTSUPP),
