@@ -78,7 +78,7 @@ int rdmamsg_region_get_key(struct rdmamsg_region *region,
  * in the protection domain of the region, else rdmamsg_accept() gives -EPERM. A
  * request that is moved leaves its keys behind. -EPERM: the request has a key
  * of another domain. -EOPNOTSUPP: the request came out of band, so its endpoint
- * chooses the device. -ECONNRESET: the peer gave up. -ESHUTDOWN.
+ * chooses the device. -ECONNRESET: the peer gave up. -ENODEV, -ESHUTDOWN.
  */
 int rdmamsg_request_get_key(struct rdmamsg_request *req,
 			    struct rdmamsg_region *region,
