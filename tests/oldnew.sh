@@ -15,11 +15,10 @@ set -eu
 old=78bcf24d5659fb43aeb702f8a41c52caf622ed5f
 
 cases='both_networks one_way sample_rc_pingpong sample_srq topic_repaired
-	topic_severed versions_libraries versions_mixed versions_words
-	versions_left_open versions_perf versions_atomics versions_layouts
-	versions_connectionless versions_team versions_copied loss_and_delay
-	cut_large_to_server cut_large_to_client cut_one_sided cut_short
-	killed_a slept silence device_removed failover_lanes failover_killed'
+	versions_libraries versions_mixed versions_words versions_left_open
+	versions_perf versions_atomics versions_layouts versions_connectionless
+	versions_team versions_copied killed_a slept silence failover_lanes
+	failover_killed'
 link_cases='both_networks one_way versions_mixed versions_words
 	versions_left_open versions_perf failover_lanes'
 programs='tests/twohost/peer samples/allreduce samples/atomics samples/dc
