@@ -21,7 +21,8 @@ cases='both_networks one_way sample_rc_pingpong sample_srq topic_repaired
 	failover_killed'
 link_cases='both_networks one_way versions_mixed versions_words
 	versions_left_open versions_perf failover_lanes'
-programs='tests/twohost/peer samples/allreduce samples/atomics samples/dc
+programs='lib/soft/tools/rdmamsg-soft-ctl tests/twohost/peer samples/allreduce
+	samples/atomics samples/dc
 	samples/layout samples/rc-pingpong samples/rdmamsg-copy
 	samples/rdmamsg-perf samples/rdmamsg-pub samples/rdmamsg-sub samples/srq'
 
