@@ -22,7 +22,8 @@ static inline int dc_sendv(struct rdmamsg_dc_address *a,
 					  0, 0, cookie);
 
 	op.tag = tag;
-	for (int i = 0; i < iovcnt && i < RDMAMSG_SEGMENTS_MAX; i++)
+	/* more are refused, and the caller has them in number only */
+	for (int i = 0; iovcnt <= RDMAMSG_SEGMENTS_MAX && i < iovcnt; i++)
 		sge[i] = (struct rdmamsg_sge){ iov[i].iov_base,
 					       iov[i].iov_len, NULL };
 	return rdmamsg_dc_post(a, &op);
