@@ -52,7 +52,7 @@ void rdmamsg_dump(const struct rdmamsg *ctx,
  */
 int rdmamsg_stats_text(const struct rdmamsg *ctx, char *buf, size_t size);
 
-/* What rdmamsg_name() names. */
+/* The enum or field whose values rdmamsg_name() names. */
 enum rdmamsg_name_kind {
 	/* enums of this library: "connected" for RDMAMSG_CONNECTED */
 	RDMAMSG_NAME_STATE = 1,		/* enum rdmamsg_state */

@@ -25,7 +25,7 @@
 #define DC_KEY		0xffffff03u
 #define CHAIN_KEY	0xffffff04u
 
-/* What rdmamsg_shutdown() has begun: loop/shutdown.c */
+/* The graceful end of a context: loop/shutdown.c */
 struct shutdown {
 	bool begun, over;
 	bool inner;			/* the library itself connects */

@@ -648,7 +648,7 @@ static int check_lent(struct rdmamsg_ep *ep, const struct rdmamsg_msg *msg)
 	       0 : rdmamsg__no_buffer(ep);
 }
 
-/* What an operation would write around the payload, others might send. */
+/* Headers around the payload would go to the other owners' peers, too. */
 static bool fits_shared(const struct rdmamsg_ep *ep,
 			const struct rdmamsg_msg *msg, uint32_t tag)
 {

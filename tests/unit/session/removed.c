@@ -191,7 +191,7 @@ static void take_buffers(void)
 }
 
 /*
- * What waits in the queue has buffers of the former device. Without memory it
+ * Queued operations have buffers of the former device. Without memory it
  * goes on waiting.
  */
 static void send__in_a_cork_without_memory_AGAIN(void **state)
