@@ -360,15 +360,15 @@ struct rdmamsg *rdmamsg_listener_ctx(const struct rdmamsg_listener *l)
 	return l ? l->ctx : NULL;
 }
 
-int rdmamsg_listener_stats(const struct rdmamsg_listener *l,
-			   struct rdmamsg_listener_counters *stats)
+int rdmamsg_listener_get_stats(const struct rdmamsg_listener *l,
+			       struct rdmamsg_listener_stats *stats)
 {
-	struct rdmamsg_listener_counters s;
+	struct rdmamsg_listener_stats s;
 	int ret;
 
 	if (!l)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_listener_stats: the "
-				     "listener is NULL");
+		return rdmamsg__fail(-EINVAL, "rdmamsg_listener_get_stats: the "
+					      "listener is NULL");
 	ret = rdmamsg__ctx_check(l->ctx);
 	if (ret)
 		return ret;

@@ -46,7 +46,7 @@ void rdmamsg__request_free(struct rdmamsg_request *req)
 	free(req);
 }
 
-static void count_reject(struct rdmamsg_counters *s, enum proto_reject code)
+static void count_reject(struct rdmamsg_stats *s, enum proto_reject code)
 {
 	if (code == PROTO_REJECT_APP)
 		s->requests_rejected++;

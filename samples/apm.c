@@ -73,7 +73,7 @@ static void pause_a_little(void)
 static bool wait_armed(void)
 {
 	const unsigned long end = now_ms() + WAIT_MS;
-	struct rdmamsg_ep_path path = { .size = sizeof(path) };
+	struct rdmamsg_ep_path_attr path = { .size = sizeof(path) };
 
 	while (!rdmamsg_ep_path_query(ep, &path) &&
 	       path.state == RDMAMSG_PATH_ARMING && now_ms() < end)

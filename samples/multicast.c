@@ -50,7 +50,7 @@ static int fail(const char *what)
 
 static void on_joined(struct rdmamsg_group *group)
 {
-	struct rdmamsg_group_info info = { .size = sizeof(info) };
+	struct rdmamsg_group_attr info = { .size = sizeof(info) };
 	char mgid[INET6_ADDRSTRLEN];
 
 	joined = true;
@@ -135,7 +135,7 @@ static int await_sent(unsigned long n)
 
 static int send_all(struct rdmamsg_group *group)
 {
-	struct rdmamsg_group_info info = { .size = sizeof(info) };
+	struct rdmamsg_group_attr info = { .size = sizeof(info) };
 	void *data;
 	int ret = 0;
 

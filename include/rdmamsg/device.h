@@ -324,7 +324,7 @@ struct rdmamsg_cap_chains {
 	uint32_t double_ops;
 };
 
-struct rdmamsg_cap {
+struct rdmamsg_device_cap_attr {
 	size_t size;			/* set by the library */
 	uint32_t id;			/* enum rdmamsg_cap_id */
 	uint32_t how;			/* enum rdmamsg_cap_how */
@@ -351,11 +351,12 @@ struct rdmamsg_cap {
  * because the loop stands still. An attempt that fails makes the ability
  * absent, and the reason says why. Errors as above. Any thread.
  */
-int rdmamsg_device_caps(const char *device, struct rdmamsg_cap *list,
-			size_t size, int max);
+int rdmamsg_device_caps(const char *device,
+			struct rdmamsg_device_cap_attr *list, size_t size,
+			int max);
 /* Tries one ability only. -EINVAL: there is no such id. */
 int rdmamsg_device_cap_query(const char *device, enum rdmamsg_cap_id id,
-			     struct rdmamsg_cap *cap);
+			     struct rdmamsg_device_cap_attr *cap);
 
 /* Returns the bytes of an enum ibv_mtu, or 0 if it has no such value. */
 uint32_t rdmamsg_mtu_bytes(uint32_t code);

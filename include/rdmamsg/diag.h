@@ -44,11 +44,11 @@ void rdmamsg_dump(const struct rdmamsg *ctx,
 
 /*
  * Writes the statistics of a context to buf in the text format of Prometheus:
- * the counters of rdmamsg_stats(), and those of its devices, buffers, pools,
- * shared receive queues, listeners and groups. Writes at most 'size' bytes, the
- * last of them 0. Returns the length of the whole text like snprintf(): if the
- * length is not below 'size', the text is cut off. buf may be NULL if size is
- * 0.
+ * the counters of rdmamsg_get_stats(), and those of its devices, buffers,
+ * pools, shared receive queues, listeners and groups. Writes at most 'size'
+ * bytes, the last of them 0. Returns the length of the whole text like
+ * snprintf(): if the length is not below 'size', the text is cut off. buf may
+ * be NULL if size is 0.
  */
 int rdmamsg_stats_text(const struct rdmamsg *ctx, char *buf, size_t size);
 

@@ -91,8 +91,8 @@ int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *info);
 /* Returns the name of the endpoint's device, "" while not known. */
 const char *rdmamsg_ep_device_name(const struct rdmamsg_ep *ep);
 
-int rdmamsg_ep_stats(const struct rdmamsg_ep *ep,
-		     struct rdmamsg_counters *stats);
+int rdmamsg_ep_get_stats(const struct rdmamsg_ep *ep,
+			 struct rdmamsg_stats *stats);
 
 #ifdef __cplusplus
 }

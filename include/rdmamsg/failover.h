@@ -75,7 +75,7 @@ enum rdmamsg_path_state {
 	RDMAMSG_PATH_MIGRATED,	/* migrated, and NONE since then */
 };
 
-struct rdmamsg_ep_path {
+struct rdmamsg_ep_path_attr {
 	size_t size;
 	enum rdmamsg_path_state state;
 	uint32_t port;		/* in use; 0 while not known */
@@ -90,7 +90,7 @@ struct rdmamsg_ep_path {
 
 /* Writes the state of the endpoint's paths to *ret, as on_path told it last. */
 int rdmamsg_ep_path_query(const struct rdmamsg_ep *ep,
-			  struct rdmamsg_ep_path *ret);
+			  struct rdmamsg_ep_path_attr *ret);
 
 /*
  * Writes the last 64 events of an endpoint with failover to buf, one a line and

@@ -39,7 +39,7 @@ int rdmamsg_cork(struct rdmamsg *ctx);
 int rdmamsg_uncork(struct rdmamsg *ctx);
 
 /* How far the messages of an endpoint are. Bytes are payload. */
-struct rdmamsg_flow {
+struct rdmamsg_ep_flow_attr {
 	size_t size;
 	uint32_t paused;	/* 1: by rdmamsg_ep_pause() */
 	/* 1: max_lent or memory does not allow the next message */
@@ -58,7 +58,7 @@ struct rdmamsg_flow {
 
 /* Fills *flow, at most flow->size bytes. -EINVAL, -ECHILD */
 int rdmamsg_ep_flow_query(const struct rdmamsg_ep *ep,
-			  struct rdmamsg_flow *flow);
+			  struct rdmamsg_ep_flow_attr *flow);
 
 #ifdef __cplusplus
 }

@@ -138,7 +138,7 @@ int rdmamsg_publish_imm(struct rdmamsg_group *group, const void *data,
 
 /* ---- diagnosis -------------------------------------------------------- */
 
-struct rdmamsg_group_info {
+struct rdmamsg_group_attr {
 	size_t size;
 	int joined;
 	uint64_t id;			/* of this sender */
@@ -155,9 +155,9 @@ struct rdmamsg_group_info {
 
 /* -ENOTCONN: it was never joined. */
 int rdmamsg_group_query(const struct rdmamsg_group *group,
-			struct rdmamsg_group_info *info);
+			struct rdmamsg_group_attr *info);
 
-struct rdmamsg_group_counters {
+struct rdmamsg_group_stats {
 	size_t size;
 	uint64_t joins;			/* more than 1: after on_lost */
 	/* publishing */
@@ -189,14 +189,15 @@ struct rdmamsg_group_counters {
 	uint64_t senders;		/* followed now */
 };
 
-int rdmamsg_group_stats(const struct rdmamsg_group *group,
-			struct rdmamsg_group_counters *stats);
+int rdmamsg_group_get_stats(const struct rdmamsg_group *group,
+			    struct rdmamsg_group_stats *stats);
 /*
  * Likewise of one sender: the counters from received_messages to lost_messages,
  * and those of drops. The others are 0. -ENOENT: it is not followed.
  */
-int rdmamsg_group_sender_stats(const struct rdmamsg_group *group, uint64_t id,
-			       struct rdmamsg_group_counters *stats);
+int rdmamsg_group_get_sender_stats(const struct rdmamsg_group *group,
+				   uint64_t id,
+				   struct rdmamsg_group_stats *stats);
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 struct rdmamsg *rdmamsg_listener_ctx(const struct rdmamsg_listener *listener);
-struct rdmamsg_listener_counters {
+struct rdmamsg_listener_stats {
 	size_t size;
 	/* now */
 	uint64_t requests;		/* not answered by the program */
@@ -33,8 +33,8 @@ struct rdmamsg_listener_counters {
 };
 
 /* Fills *stats. -EINVAL: size is not set, or an argument is NULL. */
-int rdmamsg_listener_stats(const struct rdmamsg_listener *listener,
-			   struct rdmamsg_listener_counters *stats);
+int rdmamsg_listener_get_stats(const struct rdmamsg_listener *listener,
+			       struct rdmamsg_listener_stats *stats);
 
 /*
  * Rejects new requests from now on, and asks the endpoints that have come

@@ -42,7 +42,7 @@ int rdmamsg_srq_create(struct rdmamsg *ctx,
  */
 void rdmamsg_srq_destroy(struct rdmamsg_srq *srq);
 
-struct rdmamsg_srq_counters {
+struct rdmamsg_srq_stats {
 	size_t size;
 	/* now */
 	uint64_t endpoints;
@@ -64,8 +64,8 @@ struct rdmamsg_srq_counters {
 	uint64_t cq_entries;		/* granted by the devices */
 };
 
-int rdmamsg_srq_stats(const struct rdmamsg_srq *srq,
-		      struct rdmamsg_srq_counters *stats);
+int rdmamsg_srq_get_stats(const struct rdmamsg_srq *srq,
+			  struct rdmamsg_srq_stats *stats);
 
 /* ---- pools ------------------------------------------------------------ */
 
@@ -108,7 +108,7 @@ int rdmamsg_pool_destroy(struct rdmamsg_pool *pool);
 int rdmamsg_pool_alloc(struct rdmamsg_pool *pool, struct rdmamsg_ep *ep,
 		       size_t len, struct rdmamsg_msg **ret);
 
-struct rdmamsg_pool_counters {
+struct rdmamsg_pool_stats {
 	size_t size;
 	/* now */
 	uint64_t bytes;			/* registered */
@@ -122,8 +122,8 @@ struct rdmamsg_pool_counters {
 	uint64_t received_rendezvous;	/* large messages read into the pool */
 };
 
-int rdmamsg_pool_stats(const struct rdmamsg_pool *pool,
-		       struct rdmamsg_pool_counters *stats);
+int rdmamsg_pool_get_stats(const struct rdmamsg_pool *pool,
+			   struct rdmamsg_pool_stats *stats);
 
 struct rdmamsg_memory_estimate {
 	size_t size;

@@ -657,7 +657,7 @@ const struct rdmamsg_reason *rdmamsg_wait_reason(const struct rdmamsg *ctx);
  */
 const char *rdmamsg_error(void);
 
-struct rdmamsg_counters {
+struct rdmamsg_stats {
 	size_t size;
 	uint64_t msgs_sent;
 	uint64_t msgs_received;
@@ -704,7 +704,7 @@ struct rdmamsg_counters {
 	uint64_t requests_unusable;	/* by the library, for another cause */
 };
 
-int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_counters *stats);
+int rdmamsg_get_stats(const struct rdmamsg *ctx, struct rdmamsg_stats *stats);
 
 #ifdef __cplusplus
 }

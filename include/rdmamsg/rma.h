@@ -139,7 +139,7 @@ int rdmamsg_cache_put(struct rdmamsg_cache *cache,
 int rdmamsg_cache_invalidate(struct rdmamsg_cache *cache, const void *addr,
 			     size_t len);
 
-struct rdmamsg_cache_counters {
+struct rdmamsg_cache_stats {
 	size_t size;
 	size_t bytes;			/* registered now */
 	uint32_t regions;
@@ -148,8 +148,8 @@ struct rdmamsg_cache_counters {
 	uint64_t evictions;		/* destroyed to make room */
 };
 
-int rdmamsg_cache_stats(const struct rdmamsg_cache *cache,
-		       struct rdmamsg_cache_counters *info);
+int rdmamsg_cache_get_stats(const struct rdmamsg_cache *cache,
+			    struct rdmamsg_cache_stats *info);
 
 /*
  * Destroys the cache and its regions. cache may be NULL. -EBUSY: a region is in

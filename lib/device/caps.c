@@ -25,7 +25,7 @@
 
 /* ---- answers ---------------------------------------------------------- */
 
-static void say(struct rdmamsg_cap *ret, enum rdmamsg_cap_how how,
+static void say(struct rdmamsg_device_cap_attr *ret, enum rdmamsg_cap_how how,
 		uint64_t value, const char *fmt, va_list ap)
 {
 	ret->how = how;
@@ -33,8 +33,9 @@ static void say(struct rdmamsg_cap *ret, enum rdmamsg_cap_how how,
 	vsnprintf(ret->reason, sizeof(ret->reason), fmt, ap);
 }
 
-int rdmamsg__cap_say(struct rdmamsg_cap *ret, enum rdmamsg_cap_how how,
-		     uint64_t value, const char *fmt, ...)
+int rdmamsg__cap_say(struct rdmamsg_device_cap_attr *ret,
+		     enum rdmamsg_cap_how how, uint64_t value, const char *fmt,
+		     ...)
 {
 	va_list ap;
 
@@ -44,8 +45,9 @@ int rdmamsg__cap_say(struct rdmamsg_cap *ret, enum rdmamsg_cap_how how,
 	return 0;
 }
 
-int rdmamsg__cap_untried(struct rdmamsg_cap *ret, enum rdmamsg_cap_how how,
-			 uint64_t value, const char *fmt, ...)
+int rdmamsg__cap_untried(struct rdmamsg_device_cap_attr *ret,
+			 enum rdmamsg_cap_how how, uint64_t value,
+			 const char *fmt, ...)
 {
 	va_list ap;
 
@@ -106,12 +108,13 @@ static const struct ability {
 _Static_assert(sizeof(abilities) / sizeof(abilities[0]) == RDMAMSG_CAPS,
 	       "each ability has a name");
 
-static void try_one(struct trial *t, uint32_t id, struct rdmamsg_cap *ret)
+static void try_one(struct trial *t, uint32_t id,
+		    struct rdmamsg_device_cap_attr *ret)
 {
 	const struct ability *a = &abilities[id];
 	int err;
 
-	*ret = (struct rdmamsg_cap){
+	*ret = (struct rdmamsg_device_cap_attr){
 		.size = sizeof(*ret), .id = id, .tried = 1,
 	};
 	snprintf(ret->name, sizeof(ret->name), "%s", a->name);
@@ -217,8 +220,9 @@ static int open_asked(struct trial *t, const char *device)
 
 /* ---- public ----------------------------------------------------------- */
 
-int rdmamsg_device_caps(const char *device, struct rdmamsg_cap *list,
-			size_t size, int room)
+int rdmamsg_device_caps(const char *device,
+			struct rdmamsg_device_cap_attr *list, size_t size,
+			int room)
 {
 	struct trial t;
 	int err;
@@ -230,7 +234,7 @@ int rdmamsg_device_caps(const char *device, struct rdmamsg_cap *list,
 	if (err)
 		return err;
 	for (int i = 0; i < min(room, RDMAMSG_CAPS); i++) {
-		struct rdmamsg_cap cap;
+		struct rdmamsg_device_cap_attr cap;
 
 		try_one(&t, (uint32_t)i, &cap);
 		memcpy((char *)list + (size_t)i * size, &cap,
@@ -241,9 +245,9 @@ int rdmamsg_device_caps(const char *device, struct rdmamsg_cap *list,
 }
 
 int rdmamsg_device_cap_query(const char *device, enum rdmamsg_cap_id id,
-			     struct rdmamsg_cap *ret)
+			     struct rdmamsg_device_cap_attr *ret)
 {
-	struct rdmamsg_cap cap;
+	struct rdmamsg_device_cap_attr cap;
 	struct trial t;
 	int err;
 

@@ -45,7 +45,7 @@ struct trial {
 	struct trial_pair pair;
 };
 
-typedef int trial_fn(struct trial *t, struct rdmamsg_cap *ret);
+typedef int trial_fn(struct trial *t, struct rdmamsg_device_cap_attr *ret);
 
 /* caps.c */
 /* Takes a device that is open, and closes it if an error occurs. */
@@ -54,12 +54,13 @@ int rdmamsg__trial_open(const struct verbs_api *v, struct ibv_context *verbs,
 void rdmamsg__trial_close(struct trial *t);
 
 /* caps.c: fill in an answer. All return 0. */
-int rdmamsg__cap_say(struct rdmamsg_cap *ret, enum rdmamsg_cap_how how,
-		     uint64_t value, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
+int rdmamsg__cap_say(struct rdmamsg_device_cap_attr *ret,
+		     enum rdmamsg_cap_how how, uint64_t value, const char *fmt,
+		     ...) __attribute__((format(printf, 4, 5)));
 /* The device reports the ability, but it could not be tried. */
-int rdmamsg__cap_untried(struct rdmamsg_cap *ret, enum rdmamsg_cap_how how,
-			 uint64_t value, const char *fmt, ...)
+int rdmamsg__cap_untried(struct rdmamsg_device_cap_attr *ret,
+			 enum rdmamsg_cap_how how, uint64_t value,
+			 const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 /* Sets the text "what: error". Returns err. */
 int rdmamsg__refused(int err, const char *what);

@@ -112,7 +112,7 @@ static int migrate(struct trial *t)
 }
 
 /* Soft-RoCE reports the flag, too, so the flag alone is not enough. */
-static int untried(const struct trial *t, struct rdmamsg_cap *ret)
+static int untried(const struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	const bool has = t->d.attr.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG;
 
@@ -122,7 +122,7 @@ static int untried(const struct trial *t, struct rdmamsg_cap *ret)
 				    has ? "reports" : "does not report");
 }
 
-int rdmamsg__try_apm(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_apm(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	struct oob path;
 	int err = rdmamsg__pair_get(t);

@@ -182,7 +182,7 @@ static void set_limits(struct rdmamsg_cap_chains *ret, bool native)
 	ret->double_ops = native ? BIT_OPS : ALL_OPS;
 }
 
-int rdmamsg__try_chains(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_chains(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	struct half half[2] = { { .cq = NULL } };
 	int err = open_halves(t, half);

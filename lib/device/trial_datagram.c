@@ -110,7 +110,7 @@ static int use(struct trial *t, struct ibv_qp *qp, const struct oob *path)
 	return err ? err : send_to_self(t, qp, path);
 }
 
-int rdmamsg__try_ud(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_ud(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	struct ibv_qp *qp;
 	struct oob path;
@@ -159,7 +159,7 @@ static int attach(struct trial *t, struct ibv_qp *qp)
 				      "multicast group") : 0;
 }
 
-int rdmamsg__try_multicast(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_multicast(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	struct ibv_qp *qp;
 	int err = create(t, 0, &qp);
@@ -177,7 +177,8 @@ int rdmamsg__try_multicast(struct trial *t, struct rdmamsg_cap *ret)
 }
 
 /* lib/group/receive.c drops own datagrams, unless the program wants them. */
-int rdmamsg__try_block_loopback(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_block_loopback(struct trial *t,
+				struct rdmamsg_device_cap_attr *ret)
 {
 	struct ibv_qp *qp;
 	int err = create(t, IBV_QP_CREATE_BLOCK_SELF_MCAST_LB, &qp);

@@ -137,7 +137,7 @@ static void set_limits(const struct trial *t, struct rdmamsg_cap_dc *ret)
 	ret->violations = 1;
 }
 
-int rdmamsg__try_dc(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_dc(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	struct dc_trial x = { .srq = NULL };
 	int err = make(t, &x);

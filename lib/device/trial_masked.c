@@ -141,7 +141,8 @@ static uint32_t largest(const struct masked_caps *caps)
 	return size;
 }
 
-static void set_native(const struct masked_caps *caps, struct rdmamsg_cap *ret)
+static void set_native(const struct masked_caps *caps,
+		       struct rdmamsg_device_cap_attr *ret)
 {
 	ret->limits.ext_atomics = (struct rdmamsg_cap_ext_atomics){
 		.sizes = caps->sizes, .max_field = caps->max_field,
@@ -151,7 +152,7 @@ static void set_native(const struct masked_caps *caps, struct rdmamsg_cap *ret)
 }
 
 /* One compare-and-swap. */
-static void set_software(struct rdmamsg_cap *ret)
+static void set_software(struct rdmamsg_device_cap_attr *ret)
 {
 	ret->limits.ext_atomics = (struct rdmamsg_cap_ext_atomics){
 		.sizes = MASKED_SMALL, .max_field = MASKED_FIELD,
@@ -159,7 +160,8 @@ static void set_software(struct rdmamsg_cap *ret)
 	};
 }
 
-static int say_native(const struct masked_caps *caps, struct rdmamsg_cap *ret)
+static int say_native(const struct masked_caps *caps,
+		      struct rdmamsg_device_cap_attr *ret)
 {
 	const uint32_t size = largest(caps);
 
@@ -169,7 +171,7 @@ static int say_native(const struct masked_caps *caps, struct rdmamsg_cap *ret)
 				"worked", size);
 }
 
-static int say_software(struct trial *t, struct rdmamsg_cap *ret)
+static int say_software(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	int err = rdmamsg__trial_atomics(t);
 
@@ -179,7 +181,8 @@ static int say_software(struct trial *t, struct rdmamsg_cap *ret)
 					    "compare-and-swap, which worked");
 }
 
-static int say_untried(const struct trial *t, struct rdmamsg_cap *ret)
+static int say_untried(const struct trial *t,
+		       struct rdmamsg_device_cap_attr *ret)
 {
 	const bool native = masked_has(&t->d.masked, MASKED_SMALL);
 
@@ -195,7 +198,7 @@ static int say_untried(const struct trial *t, struct rdmamsg_cap *ret)
 				    "which", t->pair.text);
 }
 
-int rdmamsg__try_masked(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_masked(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	struct masked_caps caps = { .sizes = 0 };
 	int err;

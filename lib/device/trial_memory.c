@@ -27,7 +27,7 @@ static int try_reg(struct trial *t, void *addr, size_t len, int access)
 	return err;
 }
 
-int rdmamsg__try_odp(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_odp(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	int err = try_reg(t, t->mem, TRIAL_MEM, IBV_ACCESS_ON_DEMAND);
 
@@ -42,7 +42,7 @@ int rdmamsg__try_odp(struct trial *t, struct rdmamsg_cap *ret)
  * No dmabuf is at hand. But only a device that supports dmabufs looks at the
  * descriptor, and then the error is EBADF (Linux, ib_umem_dmabuf_get()).
  */
-int rdmamsg__try_dmabuf(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_dmabuf(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	struct ibv_mr *mr;
 	int err = rdmamsg__v_reg_dmabuf_mr(t->d.v, t->d.pd, 0, TRIAL_MEM, 0,
@@ -61,7 +61,7 @@ int rdmamsg__try_dmabuf(struct trial *t, struct rdmamsg_cap *ret)
 /* ---- huge pages ------------------------------------------------------- */
 
 /* Pools do the same if there is no huge page: lib/memory/pages.c. */
-static int no_huge_page(struct rdmamsg_cap *ret)
+static int no_huge_page(struct rdmamsg_device_cap_attr *ret)
 {
 	const size_t size = 2 * HUGE_PAGE;
 	uint8_t *mem = mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -82,7 +82,8 @@ static int no_huge_page(struct rdmamsg_cap *ret)
 					    "need not do");
 }
 
-int rdmamsg__try_huge_pages(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_huge_pages(struct trial *t,
+			    struct rdmamsg_device_cap_attr *ret)
 {
 	void *mem = mmap(NULL, HUGE_PAGE, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | HUGE_2MB,
@@ -102,7 +103,7 @@ int rdmamsg__try_huge_pages(struct trial *t, struct rdmamsg_cap *ret)
 /* ---- fork ------------------------------------------------------------- */
 
 /* rdmamsg__fork_protect() was called before the first registration. */
-int rdmamsg__try_fork(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_fork(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	if (!t->d.v->is_fork_initialized)
 		return rdmamsg__cap_say(ret, RDMAMSG_CAP_NATIVE, 0, "no memory "

@@ -59,7 +59,7 @@ static int try_qp_ex(struct trial *t, struct ibv_qp_init_attr_ex *attr)
 
 /* ---- types of queues -------------------------------------------------- */
 
-int rdmamsg__try_srq(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_srq(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	struct ibv_srq_init_attr attr = {
 		.attr = { .max_wr = 1, .max_sge = 1 },
@@ -76,7 +76,7 @@ int rdmamsg__try_srq(struct trial *t, struct rdmamsg_cap *ret)
 				"one queue", t->d.attr.max_srq_wr);
 }
 
-int rdmamsg__try_uc(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_uc(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	struct ibv_qp *qp;
 	int err = create_plain(t, IBV_QPT_UC, &qp);
@@ -89,7 +89,8 @@ int rdmamsg__try_uc(struct trial *t, struct rdmamsg_cap *ret)
 				"a queue pair was created");
 }
 
-int rdmamsg__try_raw_packet(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_raw_packet(struct trial *t,
+			    struct rdmamsg_device_cap_attr *ret)
 {
 	struct ibv_qp *qp;
 	int err = create_plain(t, IBV_QPT_RAW_PACKET, &qp);
@@ -104,7 +105,7 @@ int rdmamsg__try_raw_packet(struct trial *t, struct rdmamsg_cap *ret)
 				"a queue pair was created");
 }
 
-int rdmamsg__try_xrc(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_xrc(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	struct ibv_xrcd_init_attr init = {
 		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
@@ -127,7 +128,7 @@ int rdmamsg__try_xrc(struct trial *t, struct rdmamsg_cap *ret)
 				"opened, and a queue pair created in it");
 }
 
-int rdmamsg__try_send_ops(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_send_ops(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	struct ibv_qp_init_attr_ex attr = qp_attr(t, IBV_QPT_RC);
 	struct ibv_qp *qp;
@@ -150,7 +151,7 @@ int rdmamsg__try_send_ops(struct trial *t, struct rdmamsg_cap *ret)
 }
 
 /* Without it the library creates queues for more at once: cq.c. */
-int rdmamsg__try_cq_resize(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_cq_resize(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	struct ibv_cq *cq;
 	int err = rdmamsg__v_create_cq(t->d.v, t->d.verbs, 16, NULL, NULL, 0,
@@ -191,7 +192,7 @@ static int create_wq(struct trial *t, struct ibv_wq **ret)
 	return rdmamsg__refused(err, "making a work queue ready");
 }
 
-int rdmamsg__try_rss(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_rss(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	const uint32_t size = t->ex.rss_caps.max_rwq_indirection_table_size;
 	struct ibv_rwq_ind_table *table;
@@ -227,7 +228,7 @@ static int try_tso(struct trial *t, enum ibv_qp_type type)
 	return try_qp_ex(t, &attr);
 }
 
-int rdmamsg__try_tso(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_tso(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	const char *type = "RAW_PACKET";
 	int err = try_tso(t, IBV_QPT_RAW_PACKET);

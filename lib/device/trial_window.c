@@ -128,7 +128,8 @@ static int with_window(struct trial *t,
 	return err;
 }
 
-static int answer(struct trial *t, struct rdmamsg_cap *ret, const char *lack,
+static int answer(struct trial *t, struct rdmamsg_device_cap_attr *ret,
+		  const char *lack,
 		  int (*use)(struct trial *t, struct ibv_mw *mw),
 		  const char *done)
 {
@@ -147,14 +148,15 @@ static int answer(struct trial *t, struct rdmamsg_cap *ret, const char *lack,
 					    done);
 }
 
-int rdmamsg__try_windows(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_windows(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	return answer(t, ret, rdmamsg__window_lack(&t->d), use_window,
 		      "a write through a window arrived, and a write beyond it "
 		      "was refused");
 }
 
-int rdmamsg__try_invalidate(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_invalidate(struct trial *t,
+			    struct rdmamsg_device_cap_attr *ret)
 {
 	const char *lack = rdmamsg__window_lack(&t->d);
 

@@ -47,7 +47,7 @@ static struct ibv_sge source_sge(const struct trial *t)
 }
 
 /* Tells that the device answers for an ability that could not be tried. */
-static int untried(const struct trial *t, struct rdmamsg_cap *ret)
+static int untried(const struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	if (!t->pair.no_path)
 		return rdmamsg__fail(t->pair.error, "%s", t->pair.text);
@@ -58,7 +58,7 @@ static int untried(const struct trial *t, struct rdmamsg_cap *ret)
 
 /* ---- sends ------------------------------------------------------------ */
 
-static int no_inline(struct rdmamsg_cap *ret)
+static int no_inline(struct rdmamsg_device_cap_attr *ret)
 {
 	return rdmamsg__cap_say(ret, RDMAMSG_CAP_SOFTWARE, 0, "the device "
 				"takes no inline data; messages are copied "
@@ -66,7 +66,7 @@ static int no_inline(struct rdmamsg_cap *ret)
 }
 
 /* An lkey of 0 shows that the device does not read the memory itself. */
-int rdmamsg__try_inline(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_inline(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	struct ibv_sge sge = source_sge(t);
 	struct ibv_send_wr wr = {
@@ -99,7 +99,7 @@ int rdmamsg__try_inline(struct trial *t, struct rdmamsg_cap *ret)
 				"were sent", t->pair.max_inline, sge.length);
 }
 
-int rdmamsg__try_immediate(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_immediate(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	struct ibv_send_wr wr = {
 		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
@@ -151,7 +151,7 @@ static int copy(struct trial *t, enum ibv_wr_opcode op)
 	return err;
 }
 
-int rdmamsg__try_write(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_write(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	int err = rdmamsg__pair_get(t);
 
@@ -163,7 +163,7 @@ int rdmamsg__try_write(struct trial *t, struct rdmamsg_cap *ret)
 					    "a write arrived");
 }
 
-int rdmamsg__try_read(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_read(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	int err = rdmamsg__pair_get(t);
 
@@ -263,7 +263,7 @@ static void set_native(struct rdmamsg_cap_umr *ret, uint32_t entries)
 }
 
 /* Says that layouts are possible in software. */
-static int say_software(struct rdmamsg_cap *ret, uint32_t most)
+static int say_software(struct rdmamsg_device_cap_attr *ret, uint32_t most)
 {
 	char why[160];
 
@@ -274,7 +274,7 @@ static int say_software(struct rdmamsg_cap *ret, uint32_t most)
 				"%s", most, why);
 }
 
-int rdmamsg__try_layout(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_layout(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	const uint32_t most = (uint32_t)min(t->d.attr.max_sge,
 					    RDMAMSG_SEGMENTS_MAX);
@@ -360,7 +360,7 @@ int rdmamsg__trial_atomics(struct trial *t)
 }
 
 /* Trying shows that atomics work. Only the device knows their scope. */
-int rdmamsg__try_atomics(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__try_atomics(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 {
 	const enum rdmamsg_atomic scope = rdmamsg__atomic_scope(&t->d);
 	int err;

@@ -53,7 +53,7 @@ struct member {
 	uint32_t put_off;		/* times that ask_at was moved */
 	uint32_t asked;			/* requests since the last progress */
 	uint32_t asked_next;		/* stream.next at the last request */
-	struct rdmamsg_group_counters st;
+	struct rdmamsg_group_stats st;
 	bool ended;			/* END has come: only late frames */
 };
 
@@ -71,7 +71,7 @@ struct rdmamsg_group {
 	struct sockaddr_storage join_addr;	/* for the CM */
 	bool is_mgid;			/* addr is the MGID: do not map it */
 	struct rdmamsg_reason reason;
-	struct rdmamsg_group_counters st;
+	struct rdmamsg_group_stats st;
 	bool lost;			/* at least once */
 	bool lost_told;
 	bool closed_told;

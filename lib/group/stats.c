@@ -13,9 +13,9 @@
 #include <rdmamsg/group.h>
 
 int rdmamsg_group_query(const struct rdmamsg_group *g,
-			struct rdmamsg_group_info *info)
+			struct rdmamsg_group_attr *info)
 {
-	struct rdmamsg_group_info i = { .id = 0 };
+	struct rdmamsg_group_attr i = { .id = 0 };
 	const struct carrier *c;
 	int ret;
 
@@ -45,14 +45,15 @@ int rdmamsg_group_query(const struct rdmamsg_group *g,
 	return rdmamsg__give(info, &i, sizeof(i));
 }
 
-int rdmamsg_group_stats(const struct rdmamsg_group *g,
-			struct rdmamsg_group_counters *stats)
+int rdmamsg_group_get_stats(const struct rdmamsg_group *g,
+			    struct rdmamsg_group_stats *stats)
 {
-	struct rdmamsg_group_counters s;
+	struct rdmamsg_group_stats s;
 	int ret;
 
 	if (!g)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_group_stats: group is "
+		return rdmamsg__fail(-EINVAL,
+				     "rdmamsg_group_get_stats: group is "
 				     "NULL");
 	ret = rdmamsg__ctx_check(g->ctx);
 	if (ret)
@@ -63,15 +64,15 @@ int rdmamsg_group_stats(const struct rdmamsg_group *g,
 	return rdmamsg__give(stats, &s, sizeof(s));
 }
 
-int rdmamsg_group_sender_stats(const struct rdmamsg_group *g, uint64_t id,
-			       struct rdmamsg_group_counters *stats)
+int rdmamsg_group_get_sender_stats(const struct rdmamsg_group *g, uint64_t id,
+				   struct rdmamsg_group_stats *stats)
 {
 	const struct member *m;
 	int ret;
 
 	if (!g)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_group_sender_stats: "
-				     "group is NULL");
+		return rdmamsg__fail(-EINVAL, "rdmamsg_group_get_sender_stats: "
+					      "group is NULL");
 	ret = rdmamsg__ctx_check(g->ctx);
 	if (ret)
 		return ret;

@@ -195,8 +195,8 @@ void rdmamsg__srq_arm(struct srq *q)
 			 strerror(-ret));
 }
 
-static void add_stats(struct rdmamsg_srq_counters *to,
-		      const struct rdmamsg_srq_counters *st)
+static void add_stats(struct rdmamsg_srq_stats *to,
+		      const struct rdmamsg_srq_stats *st)
 {
 	to->ran_empty += st->ran_empty;
 	to->limit_events += st->limit_events;
@@ -374,7 +374,7 @@ void rdmamsg_srq_destroy(struct rdmamsg_srq *srq)
 		rdmamsg__srq_rele(srq);
 }
 
-static void part_stats(struct rdmamsg_srq_counters *s, const struct srq *q)
+static void part_stats(struct rdmamsg_srq_stats *s, const struct srq *q)
 {
 	add_stats(s, &q->st);
 	s->endpoints += q->account.eps + q->account.lobby;
@@ -389,15 +389,16 @@ static void part_stats(struct rdmamsg_srq_counters *s, const struct srq *q)
 	s->comp_vector = q->cq->vector;
 }
 
-int rdmamsg_srq_stats(const struct rdmamsg_srq *srq,
-		      struct rdmamsg_srq_counters *stats)
+int rdmamsg_srq_get_stats(const struct rdmamsg_srq *srq,
+			  struct rdmamsg_srq_stats *stats)
 {
-	struct rdmamsg_srq_counters s;
+	struct rdmamsg_srq_stats s;
 	struct list *n;
 	int ret;
 
 	if (!srq)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_srq_stats: srq is NULL");
+		return rdmamsg__fail(-EINVAL,
+				     "rdmamsg_srq_get_stats: srq is NULL");
 	ret = rdmamsg__ctx_check(srq->ctx);
 	if (ret)
 		return ret;

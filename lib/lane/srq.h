@@ -59,7 +59,7 @@ struct srq {
 	struct srq_account account;
 	bool failed;
 	bool lacks;			/* holes, and the pool lacks buffers */
-	struct rdmamsg_srq_counters st;
+	struct rdmamsg_srq_stats st;
 	struct list node;		/* in owner->parts */
 	struct list dev_node;
 	struct ibv_recv_wr wr[SRQ_BATCH];	/* chained */
@@ -71,7 +71,7 @@ struct rdmamsg_srq {
 	struct rdmamsg *ctx;
 	int refs;			/* program, listeners, endpoints */
 	struct rdmamsg_srq_options opts;
-	struct rdmamsg_srq_counters st;	/* of parts that are freed */
+	struct rdmamsg_srq_stats st;	/* of parts that are freed */
 	uint32_t object;		/* number in the context */
 	struct list parts;
 };

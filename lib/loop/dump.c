@@ -183,10 +183,10 @@ static void dump_dev(const struct dump *d, const struct dev *dev)
 
 static void dump_pool(const struct dump *d, const struct rdmamsg_pool *pool)
 {
-	struct rdmamsg_pool_counters s = { .size = sizeof(s) };
+	struct rdmamsg_pool_stats s = { .size = sizeof(s) };
 	char limit[40] = ", no limit";
 
-	(void)rdmamsg_pool_stats(pool, &s);
+	(void)rdmamsg_pool_get_stats(pool, &s);
 	if (pool->opts.max_bytes != SIZE_MAX)
 		snprintf(limit, sizeof(limit), " of at most %zu",
 			 pool->opts.max_bytes);
@@ -198,10 +198,10 @@ static void dump_pool(const struct dump *d, const struct rdmamsg_pool *pool)
 
 static void dump_srq(const struct dump *d, const struct rdmamsg_srq *srq)
 {
-	struct rdmamsg_srq_counters s = { .size = sizeof(s) };
+	struct rdmamsg_srq_stats s = { .size = sizeof(s) };
 	struct list *n;
 
-	(void)rdmamsg_srq_stats(srq, &s);
+	(void)rdmamsg_srq_get_stats(srq, &s);
 	say(d, "shared receive queue %u (%p): %llu endpoints, %llu posted, "
 	    "%llu promised, %llu spare, ran empty %llu, refused %llu",
 	    srq->object, (const void *)srq, (unsigned long long)s.endpoints,
@@ -282,11 +282,11 @@ static const char *group_state_name(enum group_state state)
 
 static void dump_group(const struct dump *d, const struct rdmamsg_group *g)
 {
-	struct rdmamsg_group_counters s = { .size = sizeof(s) };
+	struct rdmamsg_group_stats s = { .size = sizeof(s) };
 	const struct carrier *c = g->carrier;
 	char address[INET6_ADDRSTRLEN];
 
-	(void)rdmamsg_group_stats(g, &s);
+	(void)rdmamsg_group_get_stats(g, &s);
 	rdmamsg__group_text(g, address);
 	say(d, "group %u (%p): %s, %s on %s port %u, qp 0x%x, %u senders",
 	    g->object, (const void *)g, address, group_state_name(g->state),
@@ -304,7 +304,7 @@ static void dump_group(const struct dump *d, const struct rdmamsg_group *g)
 
 static void dump_ep(const struct dump *d, const struct rdmamsg_ep *ep)
 {
-	struct rdmamsg_counters s = { .size = sizeof(s) };
+	struct rdmamsg_stats s = { .size = sizeof(s) };
 	char local[96], peer[96], session[SESSION_TEXT];
 
 	rdmamsg__ep_stats_add(&s, ep);
@@ -349,7 +349,7 @@ static void dump_ep(const struct dump *d, const struct rdmamsg_ep *ep)
 static void dump_listener(const struct dump *d,
 			  const struct rdmamsg_listener *l)
 {
-	struct rdmamsg_listener_counters s;
+	struct rdmamsg_listener_stats s;
 
 	rdmamsg__door_stats(l->door, &s);
 	say(d, "listener %p: port %u%s: %llu requests, %llu half-open, %llu "

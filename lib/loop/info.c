@@ -26,10 +26,10 @@
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/verbs.h>
 
-int rdmamsg_ep_stats(const struct rdmamsg_ep *ep,
-		     struct rdmamsg_counters *stats)
+int rdmamsg_ep_get_stats(const struct rdmamsg_ep *ep,
+			 struct rdmamsg_stats *stats)
 {
-	struct rdmamsg_counters s = { .size = sizeof(s) };
+	struct rdmamsg_stats s = { .size = sizeof(s) };
 	int ret = rdmamsg__ep_look(ep);
 
 	if (ret)
@@ -38,9 +38,9 @@ int rdmamsg_ep_stats(const struct rdmamsg_ep *ep,
 	return rdmamsg__give(stats, &s, sizeof(s));
 }
 
-int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_counters *stats)
+int rdmamsg_get_stats(const struct rdmamsg *ctx, struct rdmamsg_stats *stats)
 {
-	struct rdmamsg_counters s;
+	struct rdmamsg_stats s;
 	struct list *n;
 	int ret = rdmamsg__ctx_check(ctx);
 

@@ -64,7 +64,7 @@ struct size_row {
 struct tables {
 	const struct rdmamsg *ctx;
 	struct prometheus out;
-	struct rdmamsg_counters counters;
+	struct rdmamsg_stats counters;
 	struct device_row devices[DEVICES];
 	uint32_t device_count;
 	struct size_row sizes[SIZES];
@@ -91,7 +91,7 @@ static const char *const directions[] = {
 	(offsetof(type, field) / \
 	 (sizeof(((type *)NULL)->field) == sizeof(uint64_t)))
 #define M(type, name, field, help)	{ name, help, AT(type, field) }
-#define C(name, field, help)	M(struct rdmamsg_counters, name, field, help)
+#define C(name, field, help)	M(struct rdmamsg_stats, name, field, help)
 
 static const struct metric context_metrics[] = {
 	C("messages_sent_total", msgs_sent, "Messages accepted and sent."),
@@ -389,7 +389,7 @@ static void size_samples(struct tables *t)
 /* ---- pools of the program --------------------------------------------- */
 
 #define P(name, field, help) \
-	M(struct rdmamsg_pool_counters, name, field, help)
+	M(struct rdmamsg_pool_stats, name, field, help)
 
 static const struct metric pool_metrics[] = {
 	P("registered_bytes", bytes, "Registered memory of a pool."),
@@ -410,9 +410,9 @@ static void pool_samples(struct tables *t)
 	list_for_each(n, &t->ctx->memory->pool_list) {
 		const struct rdmamsg_pool *pool =
 			list_entry(n, struct rdmamsg_pool, node);
-		struct rdmamsg_pool_counters s = { .size = sizeof(s) };
+		struct rdmamsg_pool_stats s = { .size = sizeof(s) };
 
-		(void)rdmamsg_pool_stats(pool, &s);
+		(void)rdmamsg_pool_get_stats(pool, &s);
 		rdmamsg__prometheus_sample(&t->out);
 		rdmamsg__prometheus_number(&t->out, "pool", pool->object);
 		rdmamsg__prometheus_value(&t->out, &s);
@@ -422,7 +422,7 @@ static void pool_samples(struct tables *t)
 /* ---- shared receive queues -------------------------------------------- */
 
 #define S(name, field, help) \
-	M(struct rdmamsg_srq_counters, name, field, help)
+	M(struct rdmamsg_srq_stats, name, field, help)
 
 static const struct metric srq_metrics[] = {
 	S("endpoints", endpoints, "Endpoints that share the queue."),
@@ -446,9 +446,9 @@ static void srq_samples(struct tables *t)
 	list_for_each(n, &t->ctx->lanes->srq_list) {
 		const struct rdmamsg_srq *srq =
 			list_entry(n, struct rdmamsg_srq, node);
-		struct rdmamsg_srq_counters s = { .size = sizeof(s) };
+		struct rdmamsg_srq_stats s = { .size = sizeof(s) };
 
-		(void)rdmamsg_srq_stats(srq, &s);
+		(void)rdmamsg_srq_get_stats(srq, &s);
 		rdmamsg__prometheus_sample(&t->out);
 		rdmamsg__prometheus_number(&t->out, "srq", srq->object);
 		rdmamsg__prometheus_value(&t->out, &s);
@@ -458,7 +458,7 @@ static void srq_samples(struct tables *t)
 /* ---- listeners -------------------------------------------------------- */
 
 #define L(name, field, help) \
-	M(struct rdmamsg_listener_counters, name, field, help)
+	M(struct rdmamsg_listener_stats, name, field, help)
 
 static const struct metric listener_metrics[] = {
 	L("requests", requests, "Requests that the program has not answered."),
@@ -495,9 +495,9 @@ static void listener_samples(struct tables *t)
 	list_for_each(n, &t->ctx->sessions->listeners) {
 		const struct rdmamsg_listener *l =
 			list_entry(n, struct rdmamsg_listener, node);
-		struct rdmamsg_listener_counters s = { .size = sizeof(s) };
+		struct rdmamsg_listener_stats s = { .size = sizeof(s) };
 
-		(void)rdmamsg_listener_stats(l, &s);
+		(void)rdmamsg_listener_get_stats(l, &s);
 		rdmamsg__prometheus_sample(&t->out);
 		rdmamsg__prometheus_number(&t->out, "listener", l->object);
 		rdmamsg__prometheus_number(&t->out, "port",
@@ -509,7 +509,7 @@ static void listener_samples(struct tables *t)
 /* ---- groups ----------------------------------------------------------- */
 
 #define G(name, field, help) \
-	M(struct rdmamsg_group_counters, name, field, help)
+	M(struct rdmamsg_group_stats, name, field, help)
 
 static const struct metric group_metrics[] = {
 	G("joins_total", joins, "Joins; more than one after on_lost."),
@@ -558,10 +558,10 @@ static void group_list(struct tables *t, const struct list *groups)
 	list_for_each(n, groups) {
 		const struct rdmamsg_group *g =
 			list_entry(n, struct rdmamsg_group, node);
-		struct rdmamsg_group_counters s = { .size = sizeof(s) };
+		struct rdmamsg_group_stats s = { .size = sizeof(s) };
 		char address[INET6_ADDRSTRLEN];
 
-		(void)rdmamsg_group_stats(g, &s);
+		(void)rdmamsg_group_get_stats(g, &s);
 		rdmamsg__group_text(g, address);
 		rdmamsg__prometheus_sample(&t->out);
 		rdmamsg__prometheus_number(&t->out, "group", g->object);
@@ -685,7 +685,7 @@ static void fill(struct tables *t)
 {
 	struct list *n;
 
-	(void)rdmamsg_stats(t->ctx, &t->counters);
+	(void)rdmamsg_get_stats(t->ctx, &t->counters);
 	list_for_each(n, &t->ctx->devices->devs) {
 		const struct dev *dev = list_entry(n, struct dev, node);
 

@@ -305,8 +305,8 @@ int rdmamsg_cache_invalidate(struct rdmamsg_cache *cache, const void *addr,
 	return ret ? rdmamsg__region_fail(ret) : 0;
 }
 
-int rdmamsg_cache_stats(const struct rdmamsg_cache *cache,
-		       struct rdmamsg_cache_counters *info)
+int rdmamsg_cache_get_stats(const struct rdmamsg_cache *cache,
+			    struct rdmamsg_cache_stats *info)
 {
 	int err = rdmamsg__cache_check(cache);
 

@@ -18,7 +18,7 @@ struct rdmamsg_cache {
 	struct rdmamsg *ctx;
 	struct list entries;
 	struct rdmamsg_cache_options opts;
-	struct rdmamsg_cache_counters info;
+	struct rdmamsg_cache_stats info;
 };
 
 /* -EINVAL, -ECHILD */

@@ -89,7 +89,7 @@ static void for_each(const struct rdmamsg_pool *owner,
 
 static void add_stats(struct pool *pool, void *arg)
 {
-	struct rdmamsg_pool_counters *s = arg;
+	struct rdmamsg_pool_stats *s = arg;
 	struct list *n;
 
 	list_for_each(n, &pool->slabs) {
@@ -111,10 +111,10 @@ static int check(const struct rdmamsg_pool *pool)
 	       rdmamsg__fail(-EINVAL, "the pool is NULL");
 }
 
-int rdmamsg_pool_stats(const struct rdmamsg_pool *pool,
-		       struct rdmamsg_pool_counters *stats)
+int rdmamsg_pool_get_stats(const struct rdmamsg_pool *pool,
+			   struct rdmamsg_pool_stats *stats)
 {
-	struct rdmamsg_pool_counters s = { .size = sizeof(s) };
+	struct rdmamsg_pool_stats s = { .size = sizeof(s) };
 	int ret = check(pool);
 
 	if (ret)
@@ -133,7 +133,7 @@ static void free_one(struct pool *pool, void *arg)
 
 int rdmamsg_pool_destroy(struct rdmamsg_pool *pool)
 {
-	struct rdmamsg_pool_counters s = { .size = sizeof(s) };
+	struct rdmamsg_pool_stats s = { .size = sizeof(s) };
 	int ret = pool ? check(pool) : 0;
 
 	if (ret || !pool)

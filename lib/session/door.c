@@ -43,7 +43,7 @@ struct door {
 	uint32_t offender_count;
 	struct list askers;		/* oldest asked_at first */
 	uint32_t asker_count;
-	struct rdmamsg_listener_counters st;
+	struct rdmamsg_listener_stats st;
 };
 
 struct door *rdmamsg__door_new(const struct rdmamsg_listen_options *o)
@@ -454,7 +454,7 @@ void rdmamsg__door_close(struct door *d)
 	put(d);
 }
 
-void rdmamsg__door_stats(struct door *d, struct rdmamsg_listener_counters *ret)
+void rdmamsg__door_stats(struct door *d, struct rdmamsg_listener_stats *ret)
 {
 	pthread_mutex_lock(&d->lock);
 	*ret = d->st;

@@ -62,7 +62,7 @@ struct visitor {
 struct door *rdmamsg__door_new(const struct rdmamsg_listen_options *o);
 /* The listener has closed. The door lives as long as its visitors. */
 void rdmamsg__door_close(struct door *d);
-void rdmamsg__door_stats(struct door *d, struct rdmamsg_listener_counters *ret);
+void rdmamsg__door_stats(struct door *d, struct rdmamsg_listener_stats *ret);
 /* Returns true if max_per_source is 0. */
 bool rdmamsg__door_is_fair(const struct door *d);
 uint32_t rdmamsg__door_setup_ms(const struct door *d);

@@ -205,7 +205,7 @@ struct connecting {
 	struct sockaddr_storage local_addr, peer_addr;
 };
 
-/* The first fields of struct rdmamsg_counters: those that an endpoint counts. */
+/* The first fields of struct rdmamsg_stats: those that an endpoint counts. */
 struct ep_counters {
 	uint64_t msgs_sent, msgs_received, bytes_sent, bytes_received;
 	uint64_t bytes_copied;
@@ -379,7 +379,7 @@ int rdmamsg__ep_options_set(struct rdmamsg_ep_options *o,
 int rdmamsg__ep_options_check(const struct rdmamsg_ep_options *opts);
 
 /* stats.c */
-void rdmamsg__ep_stats_add(struct rdmamsg_counters *s,
+void rdmamsg__ep_stats_add(struct rdmamsg_stats *s,
 			   const struct rdmamsg_ep *ep);
 /* Counts an endpoint that has ended, at its context. Once. */
 void rdmamsg__ep_stats_ended(const struct rdmamsg_ep *ep);

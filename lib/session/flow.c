@@ -146,7 +146,8 @@ void rdmamsg__flow_canceled(struct rdmamsg_ep *ep)
 
 /* ---- how far ---------------------------------------------------------- */
 
-static void incoming(const struct rdmamsg_ep *ep, struct rdmamsg_flow *f)
+static void incoming(const struct rdmamsg_ep *ep,
+		     struct rdmamsg_ep_flow_attr *f)
 {
 	const struct rdmamsg_msg *first = ep->rndv.waiting.first;
 	const struct rndv_in *in;
@@ -166,7 +167,8 @@ static void incoming(const struct rdmamsg_ep *ep, struct rdmamsg_flow *f)
 	}
 }
 
-static void outgoing(const struct rdmamsg_ep *ep, struct rdmamsg_flow *f)
+static void outgoing(const struct rdmamsg_ep *ep,
+		     struct rdmamsg_ep_flow_attr *f)
 {
 	struct list *n;
 
@@ -185,9 +187,9 @@ static void outgoing(const struct rdmamsg_ep *ep, struct rdmamsg_flow *f)
 }
 
 int rdmamsg_ep_flow_query(const struct rdmamsg_ep *ep,
-			  struct rdmamsg_flow *flow)
+			  struct rdmamsg_ep_flow_attr *flow)
 {
-	struct rdmamsg_flow f = { .size = sizeof(f) };
+	struct rdmamsg_ep_flow_attr f = { .size = sizeof(f) };
 	int ret = rdmamsg__ep_check(ep);
 
 	if (ret)

@@ -19,9 +19,9 @@
 #include <rdmamsg/rdmamsg.h>
 
 int rdmamsg_ep_path_query(const struct rdmamsg_ep *ep,
-			  struct rdmamsg_ep_path *ret)
+			  struct rdmamsg_ep_path_attr *ret)
 {
-	struct rdmamsg_ep_path p = {
+	struct rdmamsg_ep_path_attr p = {
 		.size = sizeof(p), .state = RDMAMSG_PATH_NONE,
 		.text = "failover is off for this endpoint",
 	};

@@ -28,7 +28,7 @@ struct sessions {
 	struct list dead;		/* eps to free outside callbacks */
 	struct list held;		/* closed eps that the program holds */
 	struct list lents;		/* struct lent, also of freed eps */
-	struct rdmamsg_counters st;	/* sums of closed eps */
+	struct rdmamsg_stats st;	/* sums of closed eps */
 	struct rdmamsg_reason wait_reason;
 	uint8_t wait_data[PROTO_HELLO_DATA_MAX];	/* wait_reason.data */
 

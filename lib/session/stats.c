@@ -12,18 +12,18 @@
 #include <rdmamsg/rdmamsg.h>
 
 /* The fields behind size, which are all counters. */
-#define FIRST		offsetof(struct rdmamsg_counters, msgs_sent)
+#define FIRST		offsetof(struct rdmamsg_stats, msgs_sent)
 #define COUNTER_NUM	(sizeof(struct ep_counters) / sizeof(uint64_t))
 
-#define IS_AT(field) \
-	_Static_assert(offsetof(struct rdmamsg_counters, field) - FIRST == \
-		       offsetof(struct ep_counters, field), #field)
+#define IS_AT(field)                                                    \
+	_Static_assert(offsetof(struct rdmamsg_stats, field) - FIRST == \
+			       offsetof(struct ep_counters, field),     \
+		       #field)
 IS_AT(completions);
 IS_AT(rma_writes);
 IS_AT(msgs_repeated);
 
-void rdmamsg__ep_stats_add(struct rdmamsg_counters *s,
-			   const struct rdmamsg_ep *ep)
+void rdmamsg__ep_stats_add(struct rdmamsg_stats *s, const struct rdmamsg_ep *ep)
 {
 	uint64_t *to = &s->msgs_sent;
 	const uint64_t *from = &ep->st.msgs_sent;
@@ -44,7 +44,7 @@ void rdmamsg__ep_stats_add(struct rdmamsg_counters *s,
 void rdmamsg__ep_stats_ended(const struct rdmamsg_ep *ep)
 {
 	const struct rdmamsg_reason *r = &ep->close.reason;
-	struct rdmamsg_counters *s = &ep->ctx->sessions->st;
+	struct rdmamsg_stats *s = &ep->ctx->sessions->st;
 	const bool unwanted = r->who == RDMAMSG_WHO_LOCAL &&
 			      r->cause == RDMAMSG_CAUSE_ABORTED;
 

@@ -29,7 +29,7 @@ struct facts {
 	char text[256];			/* of the error */
 	struct rdmamsg_device_attr device;
 	struct rdmamsg_port_attr port;
-	struct rdmamsg_cap caps[CAPS];
+	struct rdmamsg_device_cap_attr caps[CAPS];
 	int n_caps;
 };
 

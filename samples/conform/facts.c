@@ -117,7 +117,7 @@ const char *facts_kind(const struct facts *f)
 
 uint32_t masked_sizes(bool *ret_swapped)
 {
-	struct rdmamsg_cap cap = { .size = sizeof(cap) };
+	struct rdmamsg_device_cap_attr cap = { .size = sizeof(cap) };
 	int ret = rdmamsg_device_cap_query(options.device,
 					   RDMAMSG_CAP_EXT_ATOMICS, &cap);
 

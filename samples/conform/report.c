@@ -50,7 +50,7 @@ static void json_next(void)
 	first = false;
 }
 
-static void json_cap(const struct rdmamsg_cap *c)
+static void json_cap(const struct rdmamsg_device_cap_attr *c)
 {
 	json_next();
 	json_field("name", c->name, ", ");

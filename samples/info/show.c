@@ -329,8 +329,9 @@ static void show_all_of_device(const struct rdmamsg_device_attr *a)
 }
 
 /* A limit of an ability, or the set of operations that it has. */
-static void show_limit(const struct rdmamsg_cap *c, const char *name,
-		       uint32_t value, enum rdmamsg_name_kind bit)
+static void show_limit(const struct rdmamsg_device_cap_attr *c,
+		       const char *name, uint32_t value,
+		       enum rdmamsg_name_kind bit)
 {
 	char key[80];
 
@@ -350,7 +351,7 @@ static void show_limit(const struct rdmamsg_cap *c, const char *name,
 #define SET(ability, member, name) \
 	show_limit(c, #member, c->limits.ability.member, name)
 
-static void show_limits(const struct rdmamsg_cap *c)
+static void show_limits(const struct rdmamsg_device_cap_attr *c)
 {
 	switch (c->id) {
 	case RDMAMSG_CAP_DC:
@@ -385,7 +386,7 @@ static void show_limits(const struct rdmamsg_cap *c)
 	}
 }
 
-static void show_cap(const struct rdmamsg_cap *c)
+static void show_cap(const struct rdmamsg_device_cap_attr *c)
 {
 	char key[48], text[288];
 
@@ -409,7 +410,7 @@ static void show_cap(const struct rdmamsg_cap *c)
 
 static void show_caps(const char *device, int *status)
 {
-	struct rdmamsg_cap list[RDMAMSG_CAPS];
+	struct rdmamsg_device_cap_attr list[RDMAMSG_CAPS];
 	int n = told(rdmamsg_device_caps(device, list, sizeof(list[0]),
 					 RDMAMSG_CAPS),
 		     device, status);

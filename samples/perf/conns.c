@@ -60,14 +60,14 @@ static uint64_t resident_now(void)
 void perf_memory(struct rdmamsg *ctx, const struct rdmamsg_srq *srq,
 		 struct perf_memory *m)
 {
-	struct rdmamsg_srq_counters q = { .size = sizeof(q) };
-	struct rdmamsg_counters st = { .size = sizeof(st) };
+	struct rdmamsg_srq_stats q = { .size = sizeof(q) };
+	struct rdmamsg_stats st = { .size = sizeof(st) };
 
 	memset(m, 0, sizeof(*m));
 	m->resident = resident_now();
-	if (!rdmamsg_stats(ctx, &st))
+	if (!rdmamsg_get_stats(ctx, &st))
 		m->registered = st.bytes_registered;
-	if (srq && !rdmamsg_srq_stats(srq, &q))
+	if (srq && !rdmamsg_srq_get_stats(srq, &q))
 		m->structs = q.bytes_private;
 }
 

@@ -207,9 +207,9 @@ int perf_link_close(struct perf_link *l)
 
 static uint64_t copied(const struct perf_link *l)
 {
-	struct rdmamsg_counters st = { .size = sizeof(st) };
+	struct rdmamsg_stats st = { .size = sizeof(st) };
 
-	return rdmamsg_ep_stats(l->ep, &st) ? 0 : st.bytes_copied;
+	return rdmamsg_ep_get_stats(l->ep, &st) ? 0 : st.bytes_copied;
 }
 
 /* Registers memory if the test needs it, and sends START. */

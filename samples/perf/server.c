@@ -61,9 +61,9 @@ struct conn {
 
 static uint64_t copied(const struct conn *c)
 {
-	struct rdmamsg_counters st = { .size = sizeof(st) };
+	struct rdmamsg_stats st = { .size = sizeof(st) };
 
-	return rdmamsg_ep_stats(c->ep, &st) ? 0 : st.bytes_copied;
+	return rdmamsg_ep_get_stats(c->ep, &st) ? 0 : st.bytes_copied;
 }
 
 /* Closes a failed connection. An ending one keeps its own, better reason. */

@@ -83,7 +83,7 @@ static unsigned long long messages, bytes;
 
 static uint32_t qp_num(const struct topic *t)
 {
-	struct rdmamsg_group_info info = { .size = sizeof(info) };
+	struct rdmamsg_group_attr info = { .size = sizeof(info) };
 
 	return rdmamsg_group_query(t->group, &info) ? 0 : info.qp_num;
 }
@@ -212,12 +212,12 @@ static void publish_file(const char *path)
 /* Counts the datagrams that the device has refused, and tells them. */
 static uint64_t count_unsent(void)
 {
-	struct rdmamsg_group_counters c = { .size = sizeof(c) };
+	struct rdmamsg_group_stats c = { .size = sizeof(c) };
 	uint64_t sum = 0;
 
 	for (int i = 0; i < topic_count; i++) {
 		if (!topics[i].group ||
-		    rdmamsg_group_stats(topics[i].group, &c))
+		    rdmamsg_group_get_stats(topics[i].group, &c))
 			continue;
 		sum += c.sent_failed;
 		if (c.sent_failed)

@@ -160,11 +160,11 @@ static void on_gap(struct rdmamsg_group *group,
 /* Nobody counts the messages of senders that the library does not follow. */
 static void tell_unfollowed(void)
 {
-	struct rdmamsg_group_counters c = { .size = sizeof(c) };
+	struct rdmamsg_group_stats c = { .size = sizeof(c) };
 
 	for (int i = 0; i < topic_count; i++) {
 		if (!topics[i].group ||
-		    rdmamsg_group_stats(topics[i].group, &c) ||
+		    rdmamsg_group_get_stats(topics[i].group, &c) ||
 		    !c.dropped_senders)
 			continue;
 		lost += c.dropped_senders;

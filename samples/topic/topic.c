@@ -299,7 +299,7 @@ static void join(struct topic *t, const struct rdmamsg_group_handlers *on)
 
 static void describe(const struct topic *t)
 {
-	struct rdmamsg_group_info i = { .size = sizeof(i) };
+	struct rdmamsg_group_attr i = { .size = sizeof(i) };
 	char mgid[INET6_ADDRSTRLEN];
 
 	if (rdmamsg_group_query(t->group, &i))

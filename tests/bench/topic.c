@@ -422,9 +422,9 @@ static bool is_closed(int fd)
 
 static void note_drops(void)
 {
-	struct rdmamsg_group_counters st = { .size = sizeof(st) };
+	struct rdmamsg_group_stats st = { .size = sizeof(st) };
 
-	if (over != RDMAMSG || rdmamsg_group_stats(groups[0], &st))
+	if (over != RDMAMSG || rdmamsg_group_get_stats(groups[0], &st))
 		return;
 	got.datagrams = st.received_datagrams;
 	got.dropped = st.lost_messages;

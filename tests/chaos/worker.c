@@ -125,10 +125,11 @@ static void listen_again(void)
 
 static void check_memory(void)
 {
-	struct rdmamsg_counters st = { .size = sizeof(st) };
+	struct rdmamsg_stats st = { .size = sizeof(st) };
 	size_t most = (size_t)w.sc->max_registered << 10;
 
-	if (most && !rdmamsg_stats(w.ctx, &st) && st.bytes_registered > most)
+	if (most && !rdmamsg_get_stats(w.ctx, &st) &&
+	    st.bytes_registered > most)
 		violation(w.j, "%llu bytes are registered, %zu are allowed",
 			  (unsigned long long)st.bytes_registered, most);
 }
@@ -150,10 +151,10 @@ static uint32_t count_connected(void)
  */
 static void check_srq(void)
 {
-	struct rdmamsg_srq_counters st = { .size = sizeof(st) };
+	struct rdmamsg_srq_stats st = { .size = sizeof(st) };
 	uint32_t batch = w.sc->srq_depth / 8 < 32 ? w.sc->srq_depth / 8 : 32;
 
-	if (!w.srq || rdmamsg_srq_stats(w.srq, &st))
+	if (!w.srq || rdmamsg_srq_get_stats(w.srq, &st))
 		return;
 	if (st.ran_empty && !w.rough)
 		violation(w.j, "the shared receive queue has run empty %llu "

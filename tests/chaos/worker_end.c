@@ -161,15 +161,15 @@ static void print_fds(void)
 /* Lanes that endpoints have made in advance end after the endpoints. */
 static bool carriers_left(void)
 {
-	struct rdmamsg_counters st = { .size = sizeof(st) };
+	struct rdmamsg_stats st = { .size = sizeof(st) };
 
-	return w.sc->failover && !rdmamsg_stats(w.ctx, &st) && st.endpoints;
+	return w.sc->failover && !rdmamsg_get_stats(w.ctx, &st) && st.endpoints;
 }
 
 /* Checks that no endpoint and no message is left. */
 static void end_quietly(void)
 {
-	struct rdmamsg_counters st = { .size = sizeof(st) };
+	struct rdmamsg_stats st = { .size = sizeof(st) };
 	uint64_t end = now_ms() + CLOSE_MS;
 
 	while (carriers_left() && now_ms() < end)
@@ -180,7 +180,7 @@ static void end_quietly(void)
 	(void)rdmamsg_process(w.ctx);
 	rdmamsg_srq_destroy(w.srq);
 	end_pools();
-	(void)rdmamsg_stats(w.ctx, &st);
+	(void)rdmamsg_get_stats(w.ctx, &st);
 	if (st.msgs_lent || st.endpoints)
 		violation(w.j, "at the end %llu messages are lent, %llu "
 			  "endpoints are there",

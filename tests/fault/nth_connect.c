@@ -37,9 +37,10 @@ void do_listen(void)
 	listener = NULL;
 }
 
-static void fault_free_caps(struct rdmamsg_cap list[static RDMAMSG_CAPS])
+static void
+fault_free_caps(struct rdmamsg_device_cap_attr list[static RDMAMSG_CAPS])
 {
-	static struct rdmamsg_cap before[RDMAMSG_CAPS];
+	static struct rdmamsg_device_cap_attr before[RDMAMSG_CAPS];
 	static bool known;
 
 	/* nth runs each scenario without a fault first */
@@ -52,7 +53,7 @@ static void fault_free_caps(struct rdmamsg_cap list[static RDMAMSG_CAPS])
 /* If a query fails, the ability is absent and its reason says why. */
 static void query_caps(void)
 {
-	struct rdmamsg_cap now[RDMAMSG_CAPS], before[RDMAMSG_CAPS];
+	struct rdmamsg_device_cap_attr now[RDMAMSG_CAPS], before[RDMAMSG_CAPS];
 	int n = rdmamsg_device_caps(NULL, now, sizeof(now[0]), RDMAMSG_CAPS);
 
 	told(n < 0 ? n : 0);

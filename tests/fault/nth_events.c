@@ -131,7 +131,7 @@ static bool is_settled_after(uint32_t migrations)
 	bool all = true;
 
 	for (int i = 0; i < 2; i++) {
-		struct rdmamsg_ep_path path = { .size = sizeof(path) };
+		struct rdmamsg_ep_path_attr path = { .size = sizeof(path) };
 
 		if (!ends[i].ep)
 			return true;

@@ -68,10 +68,10 @@ static bool are_joined(void)
 /* Without memory for its sender, the first message is dropped. */
 static bool is_unknown(void)
 {
-	struct rdmamsg_group_counters st = { .size = sizeof(st) };
+	struct rdmamsg_group_stats st = { .size = sizeof(st) };
 
 	return members[SERVER].group &&
-	       !rdmamsg_group_stats(members[SERVER].group, &st) &&
+	       !rdmamsg_group_get_stats(members[SERVER].group, &st) &&
 	       st.dropped_senders;
 }
 

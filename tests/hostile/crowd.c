@@ -48,8 +48,8 @@ static struct shared {
 	_Atomic bool want_stats;
 	_Atomic uint32_t rounds;	/* rounds of the innocent client */
 	_Atomic uint32_t slowest;	/* ms, the slowest of these rounds */
-	struct rdmamsg_counters stats;
-	struct rdmamsg_listener_counters door;
+	struct rdmamsg_stats stats;
+	struct rdmamsg_listener_stats door;
 } *shared;
 
 static const char *address = "10.9.0.1";
@@ -142,8 +142,8 @@ static int server(void)
 			continue;
 		shared->stats.size = sizeof(shared->stats);
 		shared->door.size = sizeof(shared->door);
-		rdmamsg_stats(ctx, &shared->stats);
-		rdmamsg_listener_stats(l, &shared->door);
+		rdmamsg_get_stats(ctx, &shared->stats);
+		rdmamsg_listener_get_stats(l, &shared->door);
 		shared->want_stats = false;
 	}
 	rdmamsg_close(ctx);

@@ -7,7 +7,7 @@
 
 const char *address = "10.9.0.1";
 
-static uint64_t ends(const struct rdmamsg_counters *s)
+static uint64_t ends(const struct rdmamsg_stats *s)
 {
 	uint64_t all = 0;
 
@@ -17,10 +17,9 @@ static uint64_t ends(const struct rdmamsg_counters *s)
 }
 
 /* Each connection that a hostile peer has ended counts once. */
-static void ends_are_counted(const struct rdmamsg_counters *start,
-			     uint32_t ended)
+static void ends_are_counted(const struct rdmamsg_stats *start, uint32_t ended)
 {
-	const struct rdmamsg_counters *s = &victims->stats;
+	const struct rdmamsg_stats *s = &victims->stats;
 	char name[32];
 
 	snprintf(name, sizeof(name), "%s-ends", victim);
@@ -34,9 +33,9 @@ static void ends_are_counted(const struct rdmamsg_counters *start,
 }
 
 /* A hostile peer must not leave anything behind. */
-static void nothing_left(const struct rdmamsg_counters *start, int fds)
+static void nothing_left(const struct rdmamsg_stats *start, int fds)
 {
-	const struct rdmamsg_counters *s = &victims->stats;
+	const struct rdmamsg_stats *s = &victims->stats;
 	char name[32];
 
 	victims_wish(victim_wish(), WISH_STATS);
@@ -59,7 +58,7 @@ static void nothing_left(const struct rdmamsg_counters *start, int fds)
 
 int main(int argc, char **argv)
 {
-	struct rdmamsg_counters start;
+	struct rdmamsg_stats start;
 	struct ibv_context **devices;
 	uint32_t ended;
 	int n = 0, fds;

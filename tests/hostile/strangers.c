@@ -67,7 +67,7 @@ static struct shared {
 	_Atomic uint32_t rounds, heard;	/* of the innocent */
 	uint64_t heap;			/* of the server, in bytes */
 	struct rdmamsg_dc_target_attr target;
-	struct rdmamsg_group_counters group;
+	struct rdmamsg_group_stats group;
 } *shared;
 
 static const char *address = "127.0.0.1";
@@ -100,7 +100,7 @@ static void tell(struct rdmamsg_dc_target *t, struct rdmamsg_group *g)
 	shared->target.size = sizeof(shared->target);
 	shared->group.size = sizeof(shared->group);
 	if (rdmamsg_dc_target_query(t, &shared->target) ||
-	    (g && rdmamsg_group_stats(g, &shared->group)))
+	    (g && rdmamsg_group_get_stats(g, &shared->group)))
 		harmed("server: %s", rdmamsg_error());
 	shared->want = false;
 }
@@ -384,7 +384,7 @@ static void nacks(void)
 		.type = FRAME_NACK, .length = 1, .data = payload,
 		.data_len = sizeof(payload),
 	};
-	struct rdmamsg_group_counters before;
+	struct rdmamsg_group_stats before;
 	uint64_t begun = now_ms(), most;
 	struct carrier_to to;
 	uint32_t n = 0;

@@ -240,10 +240,10 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 static void grant_stats(void)
 {
 	victims->stats.size = sizeof(victims->stats);
-	rdmamsg_stats(ctx, &victims->stats);
+	rdmamsg_get_stats(ctx, &victims->stats);
 	victims->srq.size = sizeof(victims->srq);
 	if (srq)
-		rdmamsg_srq_stats(srq, &victims->srq);
+		rdmamsg_srq_get_stats(srq, &victims->srq);
 	victims->fds = open_fds();
 }
 

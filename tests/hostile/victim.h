@@ -48,8 +48,8 @@ struct shared {
 	/* wishes of the test, for the server and the client */
 	_Atomic int wish_server, wish_client;
 	_Atomic uint16_t raw_port;
-	struct rdmamsg_counters stats;
-	struct rdmamsg_srq_counters srq;	/* with TEST_SRQ */
+	struct rdmamsg_stats stats;
+	struct rdmamsg_srq_stats srq;	/* with TEST_SRQ */
 	int fds;
 	_Atomic uint64_t large;		/* address of the last one echoed */
 };

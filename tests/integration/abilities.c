@@ -52,7 +52,7 @@ static bool is_known(enum rdmamsg_cap_id cap, enum rdmamsg_cap_how how)
 
 bool test_ability(enum rdmamsg_cap_id cap, enum rdmamsg_cap_how how, bool seen)
 {
-	struct rdmamsg_cap c = { .size = sizeof(c) };
+	struct rdmamsg_device_cap_attr c = { .size = sizeof(c) };
 
 	if (seen || !is_known(cap, how))
 		return seen;
@@ -64,7 +64,7 @@ bool test_ability(enum rdmamsg_cap_id cap, enum rdmamsg_cap_how how, bool seen)
 
 bool test_has(enum rdmamsg_cap_id cap, enum rdmamsg_cap_how how)
 {
-	struct rdmamsg_cap c = { .size = sizeof(c) };
+	struct rdmamsg_device_cap_attr c = { .size = sizeof(c) };
 
 	assert_int_equal(rdmamsg_device_cap_query(test_device(), cap, &c), 0);
 	return test_ability(cap, how, c.how == how);

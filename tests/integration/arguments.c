@@ -108,7 +108,7 @@ static void options__struct_sizes_out_of_range_NAMED(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(bad_sizes); i++) {
 		struct rdmamsg_options opts = { .size = bad_sizes[i] };
 		struct rdmamsg_listen_options listen = { .size = bad_sizes[i] };
-		struct rdmamsg_counters stats = { .size = bad_sizes[i] };
+		struct rdmamsg_stats stats = { .size = bad_sizes[i] };
 		struct rdmamsg *ctx;
 
 		assert_error(rdmamsg_open(&ctx, &opts), -EINVAL,
@@ -124,7 +124,8 @@ static void options__struct_sizes_out_of_range_NAMED(void **state)
 		ep_opts = p.c.opts;
 		ep_opts.handlers = &on;
 		check_ep_options(&ep_opts, "rdmamsg_handlers");
-		assert_error(rdmamsg_stats(p.s.ctx, &stats), -EINVAL, "size");
+		assert_error(rdmamsg_get_stats(p.s.ctx, &stats), -EINVAL,
+			     "size");
 	}
 	pair_fini(&p);
 }
@@ -137,12 +138,12 @@ static void options__longer_struct_ONLY_WITH_ZEROS(void **state)
 		uint64_t more;
 	} o = { .opts.size = sizeof(o) };
 	struct {
-		struct rdmamsg_counters stats;
+		struct rdmamsg_stats stats;
 		uint64_t more;
 	} s = { .stats.size = sizeof(s), .more = 7 };
 	struct rdmamsg *ctx = test_open(&o.opts);
 
-	assert_int_equal(rdmamsg_stats(ctx, &s.stats), 0);
+	assert_int_equal(rdmamsg_get_stats(ctx, &s.stats), 0);
 	assert_int_equal(s.more, 0);
 	assert_int_equal(s.stats.size, sizeof(s));
 	o.more = 1;
@@ -152,7 +153,7 @@ static void options__longer_struct_ONLY_WITH_ZEROS(void **state)
 /* An older program has fewer fields: the rest are defaults, or not filled. */
 static void options__shorter_struct_IS_FINE(void **state)
 {
-	struct rdmamsg_counters s;
+	struct rdmamsg_stats s;
 	struct rdmamsg_options o = {
 		.size = offsetof(struct rdmamsg_options, spin_us),
 		.spin_us = 0xffffff, .submit_depth = 0xffffff,
@@ -160,8 +161,8 @@ static void options__shorter_struct_IS_FINE(void **state)
 	struct rdmamsg *ctx = test_open(&o);
 
 	memset(&s, 0x55, sizeof(s));
-	s.size = offsetof(struct rdmamsg_counters, msgs_received);
-	assert_int_equal(rdmamsg_stats(ctx, &s), 0);
+	s.size = offsetof(struct rdmamsg_stats, msgs_received);
+	assert_int_equal(rdmamsg_get_stats(ctx, &s), 0);
 	assert_int_equal(s.msgs_sent, 0);
 	assert_int_equal(s.msgs_received, 0x5555555555555555ull);
 
@@ -212,7 +213,7 @@ static void line_never(void *arg, const char *text)
 
 static void arguments__NULL_context_EINVAL(void **state)
 {
-	struct rdmamsg_counters stats = { .size = sizeof(stats) };
+	struct rdmamsg_stats stats = { .size = sizeof(stats) };
 	struct rdmamsg *ctx = test_open(NULL);
 	struct rdmamsg_listener *l;
 	struct rdmamsg_ep *ep;
@@ -229,7 +230,7 @@ static void arguments__NULL_context_EINVAL(void **state)
 		     -EINVAL, "context");
 	assert_error(rdmamsg_listen(NULL, "a", "1", NULL, &l), -EINVAL,
 		     "context");
-	assert_error(rdmamsg_stats(NULL, &stats), -EINVAL, "context");
+	assert_error(rdmamsg_get_stats(NULL, &stats), -EINVAL, "context");
 	rdmamsg_stop(NULL);
 	rdmamsg_dump(NULL, line_never, NULL);
 	rdmamsg_dump(ctx, NULL, NULL);
@@ -245,18 +246,18 @@ static void arguments__NULL_context_EINVAL(void **state)
 		     -EINVAL, "port to connect to is 0");
 	assert_error(rdmamsg_listen(ctx, NULL, NULL, NULL, &l), -EINVAL,
 		     "service");
-	assert_error(rdmamsg_stats(ctx, NULL), -EINVAL, "struct");
+	assert_error(rdmamsg_get_stats(ctx, NULL), -EINVAL, "struct");
 }
 
 static void arguments__NULL_endpoint_EINVAL(void **state)
 {
 	struct rdmamsg_ep_attr info = { .size = sizeof(info) };
-	struct rdmamsg_counters stats = { .size = sizeof(stats) };
+	struct rdmamsg_stats stats = { .size = sizeof(stats) };
 	struct iovec iov = { (char[]){ "x" }, 1 };
 	struct rdmamsg_msg *msg;
 
 	assert_error(rdmamsg_ep_query(NULL, &info), -EINVAL, "endpoint");
-	assert_error(rdmamsg_ep_stats(NULL, &stats), -EINVAL, "endpoint");
+	assert_error(rdmamsg_ep_get_stats(NULL, &stats), -EINVAL, "endpoint");
 	assert_error(rdmamsg_send(NULL, "x", 1, 0, NULL), -EINVAL, "NULL");
 	assert_error(rdmamsg_sendv(NULL, &iov, 1, 0, NULL), -EINVAL, "NULL");
 	assert_error(rdmamsg_msg_send(NULL, NULL, 0, NULL), -EINVAL, "NULL");
@@ -305,7 +306,7 @@ static void arguments__of_a_connected_endpoint_EINVAL(void **state)
 	pair_open(&p);
 	assert_error(rdmamsg_ep_query(p.c.ep, &info), -EINVAL, "size");
 	assert_error(rdmamsg_ep_query(p.c.ep, NULL), -EINVAL, "struct");
-	assert_error(rdmamsg_ep_stats(p.c.ep, NULL), -EINVAL, "struct");
+	assert_error(rdmamsg_ep_get_stats(p.c.ep, NULL), -EINVAL, "struct");
 	assert_error(rdmamsg_msg_alloc(p.c.ep, 1, NULL), -EINVAL, "ret");
 	assert_error(rdmamsg_msg_send(p.c.ep, NULL, 0, NULL), -EINVAL,
 		     "message");

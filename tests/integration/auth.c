@@ -67,11 +67,11 @@ static void dial_end(struct end *e)
 		fail_msg("connect: %s", rdmamsg_error());
 }
 
-static struct rdmamsg_listener_counters stats(void)
+static struct rdmamsg_listener_stats stats(void)
 {
-	struct rdmamsg_listener_counters s = { .size = sizeof(s) };
+	struct rdmamsg_listener_stats s = { .size = sizeof(s) };
 
-	assert_int_equal(rdmamsg_listener_stats(p.listener, &s), 0);
+	assert_int_equal(rdmamsg_listener_get_stats(p.listener, &s), 0);
 	return s;
 }
 

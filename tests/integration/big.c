@@ -60,7 +60,7 @@ static int role_sender(int argc, char **argv)
 	uint8_t *mem = big_memory();
 	struct end e;
 	struct iovec iov = { mem, BIG };
-	struct rdmamsg_counters s;
+	struct rdmamsg_stats s;
 	int ret;
 
 	alarm(BIG_SECONDS);
@@ -146,7 +146,7 @@ static void receive(const char *where)
 	struct rdmamsg_options opts = {
 		.size = sizeof(opts), .max_registered = (size_t)6 << 30,
 	};
-	struct rdmamsg_counters s;
+	struct rdmamsg_stats s;
 	struct child child;
 	char line[64];
 

@@ -57,7 +57,7 @@ static void start(uint32_t n)
 
 static void burst(uint32_t n)
 {
-	struct rdmamsg_counters c = { .size = sizeof(c) };
+	struct rdmamsg_stats c = { .size = sizeof(c) };
 
 	start(n);
 	called = failed = false;
@@ -66,7 +66,8 @@ static void burst(uint32_t n)
 	check_notes();
 	WAIT_FOR(client.received == n * CREDITS);
 	for (uint32_t i = 0; i < n; i++) {
-		assert_int_equal(rdmamsg_ep_stats(server.conns[i].ep, &c), 0);
+		assert_int_equal(rdmamsg_ep_get_stats(server.conns[i].ep, &c),
+				 0);
 		assert_int_equal(c.credit_stalls, 0);
 	}
 	many_finish();

@@ -655,9 +655,9 @@ static void on_done__posts_again_and_frees(void **state)
 	finish();
 }
 
-static struct rdmamsg_cap ask(enum rdmamsg_cap_id id)
+static struct rdmamsg_device_cap_attr ask(enum rdmamsg_cap_id id)
 {
-	struct rdmamsg_cap cap = { .size = sizeof(cap) };
+	struct rdmamsg_device_cap_attr cap = { .size = sizeof(cap) };
 
 	assert_int_equal(rdmamsg_device_cap_query(test_device(), id, &cap), 0);
 	assert_int_equal(cap.tried, 1);
@@ -669,7 +669,7 @@ static void caps__tell_the_path(void **state)
 {
 	const bool native = !strcmp(test_kind(), "soft") &&
 			    ask(RDMAMSG_CAP_DC).how == RDMAMSG_CAP_NATIVE;
-	struct rdmamsg_cap cap = ask(RDMAMSG_CAP_CHAINS);
+	struct rdmamsg_device_cap_attr cap = ask(RDMAMSG_CAP_CHAINS);
 
 	assert_int_equal(cap.how, native ? RDMAMSG_CAP_NATIVE :
 			 RDMAMSG_CAP_SOFTWARE);

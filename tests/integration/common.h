@@ -164,7 +164,7 @@ void end_expect(struct end *e, size_t len, uint32_t tag);
 struct cookie *end_cookie(struct end *e);
 /* Frees kept messages: the first, the last, or every one. */
 void end_release(struct end *e);
-struct rdmamsg_counters end_stats(const struct end *e);
+struct rdmamsg_stats end_stats(const struct end *e);
 struct rdmamsg_ep_attr end_info(const struct end *e);
 /* Checks that each cookie came back exactly once. */
 void end_check_cookies(const struct end *e);

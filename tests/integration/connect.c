@@ -429,14 +429,14 @@ static void connect__no_way_there_UNREACHABLE(void **state)
 static void connect__nobody_accepts_TIMEOUT(void **state)
 {
 	struct rdmamsg_listen_options opts = { .size = sizeof(opts) };
-	struct rdmamsg_listener_counters st = { .size = sizeof(st) };
+	struct rdmamsg_listener_stats st = { .size = sizeof(st) };
 
 	pair_init(&p, NULL);
 	if (rdmamsg_listen(p.s.ctx, test_addr(), "0", &opts, &p.listener))
 		fail_msg("rdmamsg_listen: %s", rdmamsg_error());
 	dial(&p.c, test_addr(), listener_service(p.listener, p.port),
 	     3 * TEN_S);
-	WAIT_FOR(!rdmamsg_listener_stats(p.listener, &st) && st.requests);
+	WAIT_FOR(!rdmamsg_listener_get_stats(p.listener, &st) && st.requests);
 	clock_pass(2 * TEN_S);
 	test_pump(1);
 	assert_int_equal(p.c.closed, 0);

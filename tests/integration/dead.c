@@ -476,7 +476,7 @@ static int stop_announcer(struct rdmamsg_ep *ep, size_t len, uint32_t tag,
 /* A device of the kernel serves the reads; the soft HCA stops with its peer. */
 static void stopped__after_an_announcement_HOLDS_NO_MEMORY(void **state)
 {
-	struct rdmamsg_counters st;
+	struct rdmamsg_stats st;
 	struct child child;
 	char port[16];
 
@@ -499,7 +499,7 @@ static void stopped__after_an_announcement_HOLDS_NO_MEMORY(void **state)
 	if (p.c.closed)
 		assert_int_equal(p.c.why.error, -ETIMEDOUT);
 	st.size = sizeof(st);
-	assert_int_equal(rdmamsg_stats(p.c.ctx, &st), 0);
+	assert_int_equal(rdmamsg_get_stats(p.c.ctx, &st), 0);
 	assert_int_equal(st.msgs_lent, 0);
 	kill(child.pid, SIGCONT);
 	if (!p.c.closed)

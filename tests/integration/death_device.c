@@ -193,11 +193,11 @@ void removed__in_the_middle_of_traffic_GIVES_BACK_COOKIES(void **state)
 
 /* ---- a listener that comes back ---------------------------------------- */
 
-static struct rdmamsg_listener_counters listener_stats(void)
+static struct rdmamsg_listener_stats listener_stats(void)
 {
-	struct rdmamsg_listener_counters s = { .size = sizeof(s) };
+	struct rdmamsg_listener_stats s = { .size = sizeof(s) };
 
-	assert_int_equal(rdmamsg_listener_stats(p.listener, &s), 0);
+	assert_int_equal(rdmamsg_listener_get_stats(p.listener, &s), 0);
 	return s;
 }
 

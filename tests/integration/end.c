@@ -269,12 +269,12 @@ void end_release(struct end *e)
 	e->kept_count = 0;
 }
 
-struct rdmamsg_counters end_stats(const struct end *e)
+struct rdmamsg_stats end_stats(const struct end *e)
 {
-	struct rdmamsg_counters s = { .size = sizeof(s) };
+	struct rdmamsg_stats s = { .size = sizeof(s) };
 
-	if (rdmamsg_stats(e->ctx, &s))
-		fail_msg("rdmamsg_stats: %s", rdmamsg_error());
+	if (rdmamsg_get_stats(e->ctx, &s))
+		fail_msg("rdmamsg_get_stats: %s", rdmamsg_error());
 	return s;
 }
 

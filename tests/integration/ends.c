@@ -27,7 +27,7 @@ static uint64_t sum(const uint64_t *counters, size_t n)
 	return all;
 }
 
-static uint64_t ends_of(const struct rdmamsg_counters *s)
+static uint64_t ends_of(const struct rdmamsg_stats *s)
 {
 	const uint64_t ends = sum(s->ended, ARRAY_SIZE(s->ended));
 
@@ -36,9 +36,9 @@ static uint64_t ends_of(const struct rdmamsg_counters *s)
 }
 
 /* One endpoint of the context has ended, for the reason that it was told. */
-static struct rdmamsg_counters check_one_end(const struct end *e)
+static struct rdmamsg_stats check_one_end(const struct end *e)
 {
-	const struct rdmamsg_counters s = end_stats(e);
+	const struct rdmamsg_stats s = end_stats(e);
 
 	assert_int_equal(e->closed, 1);
 	assert_int_equal(ends_of(&s), 1);
@@ -50,7 +50,7 @@ static struct rdmamsg_counters check_one_end(const struct end *e)
 static void check_end(const struct end *e, enum rdmamsg_who who,
 		      enum rdmamsg_cause cause)
 {
-	const struct rdmamsg_counters s = check_one_end(e);
+	const struct rdmamsg_stats s = check_one_end(e);
 
 	assert_int_equal(e->why.who, who);
 	assert_int_equal(e->why.cause, cause);
@@ -61,7 +61,7 @@ static void check_end(const struct end *e, enum rdmamsg_who who,
 static void check_connect_failed(const struct end *e, enum rdmamsg_who who,
 				 enum rdmamsg_cause cause)
 {
-	const struct rdmamsg_counters s = check_one_end(e);
+	const struct rdmamsg_stats s = check_one_end(e);
 
 	assert_int_equal(e->why.who, who);
 	assert_int_equal(e->why.cause, cause);
@@ -69,7 +69,7 @@ static void check_connect_failed(const struct end *e, enum rdmamsg_who who,
 	assert_int_equal(s.accepts_failed, 0);
 }
 
-static void check_nothing_refused(const struct rdmamsg_counters *s)
+static void check_nothing_refused(const struct rdmamsg_stats *s)
 {
 	assert_int_equal(s->requests_rejected, 0);
 	assert_int_equal(s->requests_limited, 0);
@@ -78,7 +78,7 @@ static void check_nothing_refused(const struct rdmamsg_counters *s)
 
 static void check_no_end(const struct end *e)
 {
-	const struct rdmamsg_counters s = end_stats(e);
+	const struct rdmamsg_stats s = end_stats(e);
 
 	assert_int_equal(ends_of(&s), 0);
 }
@@ -87,7 +87,7 @@ static void check_no_end(const struct end *e)
 
 static void open__of_a_connection_COUNTS_NO_END(void **state)
 {
-	struct rdmamsg_counters s;
+	struct rdmamsg_stats s;
 
 	pair_open(&p);
 	check_no_end(&p.c);
@@ -181,7 +181,7 @@ static void dead__IS_COUNTED(void **state)
 static void failover__with_another_lane_COUNTS_ONE_END(void **state)
 {
 	const struct rdmamsg_failover failover = { .size = sizeof(failover) };
-	struct rdmamsg_counters s;
+	struct rdmamsg_stats s;
 
 	pair_init(&p, NULL);
 	p.c.opts.failover = p.s.opts.failover = &failover;
@@ -306,7 +306,7 @@ static void listen_with(struct rdmamsg_listen_options *o)
 static void rejected__by_the_program_IS_COUNTED(void **state)
 {
 	struct rdmamsg_listen_options o = { .on_request = say_no };
-	struct rdmamsg_counters s;
+	struct rdmamsg_stats s;
 
 	listen_with(&o);
 	dial(&p.c, test_addr(), p.port, WAIT_MS);
@@ -325,7 +325,7 @@ static void rejected__by_a_limit_IS_COUNTED(void **state)
 		.on_request = pair_on_request, .max_endpoints = 1,
 		.max_per_source = RDMAMSG_NONE,
 	};
-	struct rdmamsg_counters s;
+	struct rdmamsg_stats s;
 	struct end second;
 
 	listen_with(&o);
@@ -347,7 +347,7 @@ static void rejected__by_a_limit_IS_COUNTED(void **state)
 /* The server asks for a CRC and the client does not. */
 static void rejected__by_the_library_IS_COUNTED(void **state)
 {
-	struct rdmamsg_counters s;
+	struct rdmamsg_stats s;
 
 	errors_are_fine = true;
 	listen_put_off(&p);
@@ -371,7 +371,7 @@ static void unproven__IS_A_FAILED_ACCEPT(void **state)
 	const struct rdmamsg_options with = {
 		.size = sizeof(with), .key = "0123456789abcdef", .key_len = 16,
 	};
-	struct rdmamsg_counters s;
+	struct rdmamsg_stats s;
 
 	pair_init(&p, &with);
 	test_close(p.c.ctx);

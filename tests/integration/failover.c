@@ -59,9 +59,9 @@ static void on_path(struct rdmamsg_ep *ep, const struct rdmamsg_path_event *ev)
 	snprintf(s->text, sizeof(s->text), "%s", ev->text);
 }
 
-static struct rdmamsg_ep_path path_of(const struct end *e)
+static struct rdmamsg_ep_path_attr path_of(const struct end *e)
 {
-	struct rdmamsg_ep_path path = { .size = sizeof(path) };
+	struct rdmamsg_ep_path_attr path = { .size = sizeof(path) };
 
 	if (rdmamsg_ep_path_query(e->ep, &path))
 		fail_msg("rdmamsg_ep_path_query: %s", rdmamsg_error());
@@ -81,7 +81,7 @@ static bool are_armed(void)
 
 static void expect_text(const struct end *e, const char *word)
 {
-	struct rdmamsg_ep_path path = path_of(e);
+	struct rdmamsg_ep_path_attr path = path_of(e);
 
 	if (!strstr(path.text, word))
 		fail_msg("%s: no '%s' in '%s'", e->name, word, path.text);
@@ -181,7 +181,7 @@ static void alternate__of_two_ends_ARMED(void **state)
 	WAIT_FOR(of_server.armed && of_client.armed);
 	assert_true(are_armed());
 	for (int i = 0; i < 2; i++) {
-		struct rdmamsg_ep_path path = path_of(i ? &p.s : &p.c);
+		struct rdmamsg_ep_path_attr path = path_of(i ? &p.s : &p.c);
 
 		assert_int_equal(path.size, sizeof(path));
 		assert_int_equal(path.port, 1);
@@ -703,7 +703,7 @@ static void port__black_hole_EACH_MESSAGE_ONCE(void **state)
 /* The child has one port, so only our port changes. */
 static void alternate__of_one_side_MIGRATED(void **state)
 {
-	struct rdmamsg_ep_path path;
+	struct rdmamsg_ep_path_attr path;
 
 	need_ib();
 	start(false);

@@ -87,7 +87,7 @@ static void shut_pair(void)
 
 static void send__0_to_the_inline_limit_GO_BY_THEMSELVES(void **state)
 {
-	struct rdmamsg_counters was, is;
+	struct rdmamsg_stats was, is;
 	uint32_t limit;
 
 	skip_on_iwarp(NO_FAST_PATH);
@@ -113,7 +113,7 @@ static void send__0_to_the_inline_limit_GO_BY_THEMSELVES(void **state)
 
 static void send__beyond_the_inline_limit_ARRIVES_TOO(void **state)
 {
-	struct rdmamsg_counters s;
+	struct rdmamsg_stats s;
 	struct rdmamsg_ep_attr i;
 	size_t sizes[5];
 

@@ -54,7 +54,7 @@ static void expect_echild(int ret, const char *what)
 static int use_all_in_child(void)
 {
 	struct rdmamsg_ep_attr info = { .size = sizeof(info) };
-	struct rdmamsg_counters stats = { .size = sizeof(stats) };
+	struct rdmamsg_stats stats = { .size = sizeof(stats) };
 	struct iovec iov = { (char[]){ "x" }, 1 };
 	struct sockaddr_storage addr;
 	struct rdmamsg_listener *l;
@@ -122,8 +122,8 @@ static int use_all_in_child(void)
 	ECHILD_FROM(rdmamsg_shutdown(p.c.ctx, -1));
 	ECHILD_FROM(rdmamsg_shutdown_wait(p.c.ctx, -1));
 
-	ECHILD_FROM(rdmamsg_stats(p.c.ctx, &stats));
-	ECHILD_FROM(rdmamsg_ep_stats(p.c.ep, &stats));
+	ECHILD_FROM(rdmamsg_get_stats(p.c.ctx, &stats));
+	ECHILD_FROM(rdmamsg_ep_get_stats(p.c.ep, &stats));
 	rdmamsg_dump(p.c.ctx, line_never, NULL);
 	(void)rdmamsg_devices(NULL, 0, 0);
 	rdmamsg_set_log(NULL, NULL, RDMAMSG_LOG_NONE);

@@ -238,7 +238,7 @@ static void groups__many_SHARE_A_CONTEXT(void **state)
 
 static void own__of_raw_mode_ARE_FILTERED(void **state)
 {
-	struct rdmamsg_group_counters s = { .size = sizeof(s) };
+	struct rdmamsg_group_stats s = { .size = sizeof(s) };
 	struct member m[3] = {
 		member(RDMAMSG_GROUP_RAW), member(RDMAMSG_GROUP_RAW),
 		member(RDMAMSG_GROUP_RAW | RDMAMSG_GROUP_OWN),
@@ -251,7 +251,7 @@ static void own__of_raw_mode_ARE_FILTERED(void **state)
 	WAIT_FOR(m[0].messages && m[1].messages == 2 && m[2].messages == 2);
 	/* a looped-back message of m[0] arrives before that of m[2] */
 	assert_int_equal(m[0].messages, 1);
-	assert_int_equal(rdmamsg_group_stats(m[0].group, &s), 0);
+	assert_int_equal(rdmamsg_group_get_stats(m[0].group, &s), 0);
 	assert_in_range(s.dropped_own, 0, 1);
 	leave_all(m, 3);
 }
@@ -266,7 +266,7 @@ static void mgid__and_a_port_ARE_ADDRESSES(void **state)
 		{ "ff15:0:0:0:0:0:7:7", "[ff15:0:0:0:0:0:7:7]:1" },
 	};
 	const char *link = getenv("RDMAMSG_SOFT_LINK");
-	struct rdmamsg_group_info info = { .size = sizeof(info) };
+	struct rdmamsg_group_attr info = { .size = sizeof(info) };
 
 	for (size_t k = 0; k < ARRAY_SIZE(address); k++) {
 		struct member m[2] = { member(0), member(0) };
@@ -308,7 +308,7 @@ static void group__left_in_its_callback_IS_LEFT(void **state)
 
 static void raw__with_and_without_immediate_data_ARRIVES(void **state)
 {
-	struct rdmamsg_group_info info = { .size = sizeof(info) };
+	struct rdmamsg_group_attr info = { .size = sizeof(info) };
 	static const uint8_t no_grh[40];
 	static uint8_t large[4097];
 	struct member m[2] = {
@@ -358,7 +358,7 @@ static void memberships__two_of_a_context_BOTH_RECEIVE(void **state)
 /* The groups have different families, so one queue pair cannot serve both. */
 static void families__of_a_context_EACH_ARRIVE(void **state)
 {
-	struct rdmamsg_group_info info[2] = {
+	struct rdmamsg_group_attr info[2] = {
 		{ .size = sizeof(info[0]) }, { .size = sizeof(info[0]) },
 	};
 	struct rdmamsg *from = test_open(NULL), *to = test_open(NULL);
@@ -386,8 +386,8 @@ static void families__of_a_context_EACH_ARRIVE(void **state)
 
 static void counters__of_both_sides_AGREE(void **state)
 {
-	struct rdmamsg_group_counters s = { .size = sizeof(s) }, r = s, of = s;
-	struct rdmamsg_group_info info = { .size = sizeof(info) };
+	struct rdmamsg_group_stats s = { .size = sizeof(s) }, r = s, of = s;
+	struct rdmamsg_group_attr info = { .size = sizeof(info) };
 	struct member m[2] = {
 		member(RDMAMSG_GROUP_PUBLISH), member(RDMAMSG_GROUP_SUBSCRIBE),
 	};
@@ -406,10 +406,10 @@ static void counters__of_both_sides_AGREE(void **state)
 	assert_int_equal(rdmamsg_group_query(m[0].group, &info), 0);
 	assert_true(info.joined && info.device && info.qp_num && info.port);
 	assert_true(info.id == m[1].sender && info.mtu >= 256 && info.rate);
-	assert_int_equal(rdmamsg_group_stats(m[0].group, &s), 0);
-	assert_int_equal(rdmamsg_group_stats(m[1].group, &r), 0);
-	assert_int_equal(rdmamsg_group_sender_stats(m[1].group, info.id, &of),
-			 0);
+	assert_int_equal(rdmamsg_group_get_stats(m[0].group, &s), 0);
+	assert_int_equal(rdmamsg_group_get_stats(m[1].group, &r), 0);
+	assert_int_equal(
+		rdmamsg_group_get_sender_stats(m[1].group, info.id, &of), 0);
 	assert_int_equal(s.joins, 1);
 	assert_int_equal(s.sent_messages, 3);
 	assert_int_equal(s.sent_bytes, 30000);
@@ -420,7 +420,7 @@ static void counters__of_both_sides_AGREE(void **state)
 	assert_int_equal(of.received_messages, 3);
 	assert_int_equal(of.received_datagrams, r.received_datagrams);
 	assert_int_equal(r.gaps + r.lost_messages + r.dropped_late, 0);
-	assert_error(rdmamsg_group_sender_stats(m[1].group, ~info.id, &of),
+	assert_error(rdmamsg_group_get_sender_stats(m[1].group, ~info.id, &of),
 		     -ENOENT, "sender");
 	leave_all(m, 2);
 }
@@ -505,10 +505,10 @@ static void address__of_no_group_EINVAL(void **state)
 /* A publisher whose END has come is not followed any more. */
 static bool is_told(const struct member *m)
 {
-	struct rdmamsg_group_counters stats = { .size = sizeof(stats) };
+	struct rdmamsg_group_stats stats = { .size = sizeof(stats) };
 
 	return m->messages == 20 &&
-	       rdmamsg_group_sender_stats(m->group, m->sender, &stats) ==
+	       rdmamsg_group_get_sender_stats(m->group, m->sender, &stats) ==
 		       -ENOENT;
 }
 

@@ -345,9 +345,9 @@ static struct held held_now(void)
 
 static uint64_t registered(const struct rdmamsg *ctx)
 {
-	struct rdmamsg_counters s = { .size = sizeof(s) };
+	struct rdmamsg_stats s = { .size = sizeof(s) };
 
-	assert_int_equal(rdmamsg_stats(ctx, &s), 0);
+	assert_int_equal(rdmamsg_get_stats(ctx, &s), 0);
 	return s.bytes_registered;
 }
 

@@ -104,7 +104,7 @@ static void endpoint__after_its_context_ENDED(void **state)
 {
 	static const struct post_swap swap;
 	struct rdmamsg_masked_attr masked = { .size = sizeof(masked) };
-	struct rdmamsg_flow flow = { .size = sizeof(flow) };
+	struct rdmamsg_ep_flow_attr flow = { .size = sizeof(flow) };
 	struct rdmamsg_window *window;
 	struct rdmamsg_msg *msg;
 	struct rdmamsg_ep *ep = outlive();
@@ -172,9 +172,9 @@ static void message__after_its_context_ENDED(void **state)
 
 static void endpoint__after_its_context_ASKED(void **state)
 {
-	struct rdmamsg_counters stats = { .size = sizeof(stats) };
+	struct rdmamsg_stats stats = { .size = sizeof(stats) };
 	struct rdmamsg_ep_attr attr = { .size = sizeof(attr) };
-	struct rdmamsg_ep_path path = { .size = sizeof(path) };
+	struct rdmamsg_ep_path_attr path = { .size = sizeof(path) };
 	struct rdmamsg_ep *ep = outlive();
 	char buf[1024];
 	size_t len;
@@ -189,7 +189,7 @@ static void endpoint__after_its_context_ASKED(void **state)
 	assert_string_equal(rdmamsg_ep_device_name(ep), test_device());
 	assert_int_equal(rdmamsg_ep_query(ep, &attr), 0);
 	assert_string_equal(attr.device, test_device());
-	assert_int_equal(rdmamsg_ep_stats(ep, &stats), 0);
+	assert_int_equal(rdmamsg_ep_get_stats(ep, &stats), 0);
 	assert_int_equal(rdmamsg_ep_path_query(ep, &path), 0);
 	assert_true(rdmamsg_ep_history(ep, buf, sizeof(buf)) >= 0);
 	assert_null(ep_verbs_of(ep).qp);

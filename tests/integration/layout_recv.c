@@ -236,7 +236,7 @@ static const size_t sizes[] = {
 
 static void receive_kind(const struct kind *k, size_t len)
 {
-	struct rdmamsg_counters was = end_stats(&p.s), is;
+	struct rdmamsg_stats was = end_stats(&p.s), is;
 	const bool announced = len > end_info(&p.c).eager_max;
 	const unsigned int asked = in.asked;
 	uint8_t *want = malloc(ROOM);

@@ -173,12 +173,12 @@ static void check_shared(void)
 /* No receive is promised to an endpoint that has ended. */
 static void check_promised(void)
 {
-	struct rdmamsg_srq_counters s = { .size = sizeof(s) };
+	struct rdmamsg_srq_stats s = { .size = sizeof(s) };
 
 	WAIT_PASSING(p.s.closed && p.c.closed);
 	if (!srq)
 		return;
-	assert_int_equal(rdmamsg_srq_stats(srq, &s), 0);
+	assert_int_equal(rdmamsg_srq_get_stats(srq, &s), 0);
 	assert_int_equal(s.endpoints, 0);
 	assert_int_equal(s.promised, 0);
 }

@@ -159,11 +159,11 @@ void many_connect(unsigned int n)
 	WAIT_FOR(client.connected == n && server.connected == n);
 }
 
-struct rdmamsg_srq_counters many_stats(void)
+struct rdmamsg_srq_stats many_stats(void)
 {
-	struct rdmamsg_srq_counters s = { .size = sizeof(s) };
+	struct rdmamsg_srq_stats s = { .size = sizeof(s) };
 
-	assert_int_equal(rdmamsg_srq_stats(srq, &s), 0);
+	assert_int_equal(rdmamsg_srq_get_stats(srq, &s), 0);
 	return s;
 }
 
@@ -178,14 +178,14 @@ void many_close(void)
 
 void many_finish(void)
 {
-	struct rdmamsg_counters st = { .size = sizeof(st) };
-	struct rdmamsg_srq_counters s;
+	struct rdmamsg_stats st = { .size = sizeof(st) };
+	struct rdmamsg_srq_stats s;
 
 	many_close();
 	s = many_stats();
 	assert_int_equal(s.endpoints, 0);
 	assert_int_equal(s.promised, 0);
-	rdmamsg_stats(client.ctx, &st);
+	rdmamsg_get_stats(client.ctx, &st);
 	assert_int_equal(st.rnr_errors, 0);
 	rdmamsg_srq_destroy(srq);
 	test_close(client.ctx);

@@ -51,7 +51,7 @@ void many_connect(unsigned int n);
  * Sends 'count' more messages of length len, or of mixed lengths if len is 0.
  */
 void many_send(struct conn *c, uint32_t count, uint32_t len);
-struct rdmamsg_srq_counters many_stats(void);
+struct rdmamsg_srq_stats many_stats(void);
 void many_close(void);		/* every connection */
 /* Closes all connections. Checks that nothing is lost and nothing is left. */
 void many_finish(void);

@@ -130,7 +130,7 @@ static void incoming__abort_inside_ENDS_BOTH(void **state)
 
 static void stats__rendezvous_COPIES_NOTHING(void **state)
 {
-	struct rdmamsg_counters s;
+	struct rdmamsg_stats s;
 
 	pair_open(&p);
 	end_send_all(&p.c, HOW_SENDV, LARGE, 0);

@@ -58,7 +58,7 @@ static void send__thresholds_set_TAKE_THE_PATHS(void **state)
 	};
 
 	for (size_t n = 0; n < ARRAY_SIZE(cases); n++) {
-		struct rdmamsg_counters s;
+		struct rdmamsg_stats s;
 		size_t len = cases[n].len;
 
 		pair_init(&p, NULL);

@@ -75,9 +75,9 @@ static void listen__strangers_DO_NO_HARM(void **state)
 
 static uint64_t turned_away(const struct pair *p)
 {
-	struct rdmamsg_listener_counters st = { .size = sizeof(st) };
+	struct rdmamsg_listener_stats st = { .size = sizeof(st) };
 
-	assert_int_equal(rdmamsg_listener_stats(p->listener, &st), 0);
+	assert_int_equal(rdmamsg_listener_get_stats(p->listener, &st), 0);
 	return st.rejected_requests;
 }
 
@@ -125,7 +125,7 @@ static void listen__at_its_limit_NAMED_AND_TRIED_AGAIN(void **state)
 
 static void listen__garbage_IS_AN_OFFENCE(void **state)
 {
-	struct rdmamsg_listener_counters st = { .size = sizeof(st) };
+	struct rdmamsg_listener_stats st = { .size = sizeof(st) };
 	struct pair p;
 	int fd;
 
@@ -133,7 +133,8 @@ static void listen__garbage_IS_AN_OFFENCE(void **state)
 	oob_listen(&p, test_addr());
 	fd = raw_connect(p.port);
 	put(fd, "GET / HTTP/1.0\r\n\r\n", 18);
-	WAIT_FOR(!rdmamsg_listener_stats(p.listener, &st) && st.offences == 1);
+	WAIT_FOR(!rdmamsg_listener_get_stats(p.listener, &st) &&
+		 st.offences == 1);
 	close(fd);
 	/* the address waits a little */
 	oob_connect(&p, test_addr());

@@ -134,8 +134,8 @@ void pair_fini(struct pair *p)
 
 bool pair_keeps_alive(const struct pair *p, uint64_t times)
 {
-	const struct rdmamsg_counters c = end_stats(&p->c);
-	const struct rdmamsg_counters s = end_stats(&p->s);
+	const struct rdmamsg_stats c = end_stats(&p->c);
+	const struct rdmamsg_stats s = end_stats(&p->s);
 
 	if (test_iwarp())
 		return c.pings + s.pings >= times;

@@ -344,7 +344,7 @@ static void key__of_another_IS_WORTH_NOTHING(void **state)
 static void cache__in_two_HAS_BOTH(void **state)
 {
 	struct rdmamsg_pd *pd = two_domains();
-	struct rdmamsg_cache_counters i = { .size = sizeof(i) };
+	struct rdmamsg_cache_stats i = { .size = sizeof(i) };
 	struct rdmamsg_region *a, *b, *again;
 	struct rdmamsg_cache *cache;
 
@@ -358,7 +358,7 @@ static void cache__in_two_HAS_BOTH(void **state)
 	assert_ptr_equal(again, b);
 	assert_error(rdmamsg_cache_get(cache, NULL, far, ROOM, 0, &again),
 		     -EINVAL, "NULL");
-	assert_int_equal(rdmamsg_cache_stats(cache, &i), 0);
+	assert_int_equal(rdmamsg_cache_get_stats(cache, &i), 0);
 	assert_int_equal(i.hits, 1);
 	assert_int_equal(i.misses, 2);
 	pair_close(&p);

@@ -12,11 +12,11 @@
 
 static struct pair p;
 
-static struct rdmamsg_pool_counters stats(const struct rdmamsg_pool *pool)
+static struct rdmamsg_pool_stats stats(const struct rdmamsg_pool *pool)
 {
-	struct rdmamsg_pool_counters st = { .size = sizeof(st) };
+	struct rdmamsg_pool_stats st = { .size = sizeof(st) };
 
-	assert_int_equal(rdmamsg_pool_stats(pool, &st), 0);
+	assert_int_equal(rdmamsg_pool_get_stats(pool, &st), 0);
 	return st;
 }
 
@@ -62,7 +62,7 @@ static void options__out_of_range_EINVAL(void **state)
 	struct rdmamsg *ctx = test_open(NULL), *other = test_open(NULL);
 	struct rdmamsg_pool_options o = { .size = sizeof(o), .flags = 4 };
 	struct rdmamsg_ep_options e = { .size = sizeof(e) };
-	struct rdmamsg_pool_counters st = { .size = 0 };
+	struct rdmamsg_pool_stats st = { .size = 0 };
 	struct rdmamsg_pool *pool;
 	struct rdmamsg_srq *srq;
 	struct rdmamsg_ep *ep;
@@ -75,8 +75,8 @@ static void options__out_of_range_EINVAL(void **state)
 	assert_error(rdmamsg_pool_create(NULL, NULL, &pool), -EINVAL, "NULL");
 	assert_int_equal(rdmamsg_pool_destroy(NULL), 0);
 	assert_int_equal(rdmamsg_pool_create(ctx, NULL, &pool), 0);
-	assert_error(rdmamsg_pool_stats(pool, &st), -EINVAL, "struct");
-	assert_error(rdmamsg_pool_stats(NULL, &st), -EINVAL, "NULL");
+	assert_error(rdmamsg_pool_get_stats(pool, &st), -EINVAL, "struct");
+	assert_error(rdmamsg_pool_get_stats(NULL, &st), -EINVAL, "NULL");
 	e.send_pool = pool;
 	assert_error(rdmamsg_connect(other, test_addr(), "1", &e, &ep), -EINVAL,
 		     "another context");
@@ -264,7 +264,7 @@ static void cap__less_than_a_batch_left_IS_USED(void **state)
 static void pages__huge_and_of_a_node_OR_PLAIN(void **state)
 {
 	struct rdmamsg_pool *pool;
-	struct rdmamsg_pool_counters st;
+	struct rdmamsg_pool_stats st;
 
 	pair_open(&p);
 	pool = create(p.c.ctx, RDMAMSG_POOL_HUGE | RDMAMSG_POOL_NODE, 0);

@@ -97,11 +97,11 @@ static void hub_close(void)
 	test_close(hub.server);
 }
 
-static struct rdmamsg_counters stats_of(struct rdmamsg *ctx)
+static struct rdmamsg_stats stats_of(struct rdmamsg *ctx)
 {
-	struct rdmamsg_counters s = { .size = sizeof(s) };
+	struct rdmamsg_stats s = { .size = sizeof(s) };
 
-	assert_int_equal(rdmamsg_stats(ctx, &s), 0);
+	assert_int_equal(rdmamsg_get_stats(ctx, &s), 0);
 	return s;
 }
 

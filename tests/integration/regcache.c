@@ -5,12 +5,12 @@
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/rma.h>
 
-static struct rdmamsg_cache_counters
+static struct rdmamsg_cache_stats
 cache_info(const struct rdmamsg_cache *cache)
 {
-	struct rdmamsg_cache_counters i = { .size = sizeof(i) };
+	struct rdmamsg_cache_stats i = { .size = sizeof(i) };
 
-	assert_int_equal(rdmamsg_cache_stats(cache, &i), 0);
+	assert_int_equal(rdmamsg_cache_get_stats(cache, &i), 0);
 	return i;
 }
 
@@ -212,7 +212,7 @@ static void check_untouched(struct rdmamsg_cache *cache,
 			    const struct rdmamsg_ep *ep, int error,
 			    const char *word)
 {
-	struct rdmamsg_cache_counters before = cache_info(cache), after;
+	struct rdmamsg_cache_stats before = cache_info(cache), after;
 	struct rdmamsg_region *region;
 
 	assert_error(rdmamsg_cache_get(cache, ep, near, 1000, 0, &region),

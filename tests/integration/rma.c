@@ -109,14 +109,14 @@ static void read__any_size_and_slices_IS_THERE(void **state)
 /* The device limits the reads in flight. Only the last read has a cookie. */
 static void read__many_small_ONE_COMPLETION(void **state)
 {
-	struct rdmamsg_counters before = { .size = sizeof(before) };
-	struct rdmamsg_counters after = before;
+	struct rdmamsg_stats before = { .size = sizeof(before) };
+	struct rdmamsg_stats after = before;
 
 	rma_open(NULL);
 	p.c.opts.initiator_depth = 2;
 	rma_start();
 	memcpy(far, pattern(6), 4000);
-	assert_int_equal(rdmamsg_ep_stats(p.c.ep, &before), 0);
+	assert_int_equal(rdmamsg_ep_get_stats(p.c.ep, &before), 0);
 	for (size_t i = 0; i < 40; i++) {
 		struct rdmamsg_sge s = { near + i * 100, 100, near_region };
 
@@ -125,7 +125,7 @@ static void read__many_small_ONE_COMPLETION(void **state)
 	}
 	WAIT_FOR(p.c.sent_ok == 1);
 	assert_memory_equal(near, pattern(6), 4000);
-	assert_int_equal(rdmamsg_ep_stats(p.c.ep, &after), 0);
+	assert_int_equal(rdmamsg_ep_get_stats(p.c.ep, &after), 0);
 	/* on iWARP, completions prove no other request */
 	assert_in_range(after.completions - before.completions, 1,
 			test_iwarp() ? 40 : 10);

@@ -234,7 +234,7 @@ static void shutdown__and_close_before_the_end_ABORTS(void **state)
 
 static void shutdown__peer_that_connects_IS_REFUSED(void **state)
 {
-	struct rdmamsg_listener_counters stats = { .size = sizeof(stats) };
+	struct rdmamsg_listener_stats stats = { .size = sizeof(stats) };
 	struct end late;
 
 	open_peers(1);
@@ -245,7 +245,7 @@ static void shutdown__peer_that_connects_IS_REFUSED(void **state)
 	expect_end(&late, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_RESOURCES, -ENOBUFS);
 	assert_non_null(strstr(late.why.text, "draining"));
 	assert_int_equal(told, 0);
-	assert_int_equal(rdmamsg_listener_stats(listener, &stats), 0);
+	assert_int_equal(rdmamsg_listener_get_stats(listener, &stats), 0);
 	assert_int_equal(stats.rejected_draining, 1);
 	end_fini(&late);
 	close_peers(1);
@@ -294,7 +294,7 @@ static void successor(struct end *e)
 
 static void shutdown__a_peer_that_retries_FINDS_THE_SUCCESSOR(void **state)
 {
-	struct rdmamsg_listener_counters stats = { .size = sizeof(stats) };
+	struct rdmamsg_listener_stats stats = { .size = sizeof(stats) };
 	struct end late;
 
 	open_peers(1);
@@ -303,8 +303,9 @@ static void shutdown__a_peer_that_retries_FINDS_THE_SUCCESSOR(void **state)
 	end_init(&late, "late", test_open(NULL));
 	late.opts.flags = RDMAMSG_EP_RETRY;
 	dial(&late, test_addr(), port, WAIT_MS);
-	WAIT_FOR(late.closed || (!rdmamsg_listener_stats(listener, &stats) &&
-				 stats.rejected_draining >= 2));
+	WAIT_FOR(late.closed ||
+		 (!rdmamsg_listener_get_stats(listener, &stats) &&
+		  stats.rejected_draining >= 2));
 	assert_int_equal(late.closed, 0);
 	test_close(ctx);
 	ctx = NULL;
@@ -631,7 +632,7 @@ static void shutdown__out_of_band_IS_REFUSED(void **state)
 	struct rdmamsg_listen_options opts = {
 		.size = sizeof(opts), .on_request = on_request,
 	};
-	struct rdmamsg_listener_counters stats = { .size = sizeof(stats) };
+	struct rdmamsg_listener_stats stats = { .size = sizeof(stats) };
 	struct rdmamsg_listener *l;
 	struct end late[2];
 
@@ -650,7 +651,7 @@ static void shutdown__out_of_band_IS_REFUSED(void **state)
 	}
 	expect_end(&late[0], RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_RESOURCES,
 		   -ENOBUFS);
-	WAIT_FOR(late[1].closed || (!rdmamsg_listener_stats(l, &stats) &&
+	WAIT_FOR(late[1].closed || (!rdmamsg_listener_get_stats(l, &stats) &&
 				    stats.rejected_draining >= 3));
 	assert_int_equal(late[1].closed, 0);
 	test_close(ctx);

@@ -105,11 +105,11 @@ static void sge__within_the_device_WORKS(void **state)
 
 /* ---- a pool of the program -------------------------------------------- */
 
-static struct rdmamsg_pool_counters pool_stats(void)
+static struct rdmamsg_pool_stats pool_stats(void)
 {
-	struct rdmamsg_pool_counters s = { .size = sizeof(s) };
+	struct rdmamsg_pool_stats s = { .size = sizeof(s) };
 
-	assert_int_equal(rdmamsg_pool_stats(pool, &s), 0);
+	assert_int_equal(rdmamsg_pool_get_stats(pool, &s), 0);
 	return s;
 }
 
@@ -269,9 +269,9 @@ static void cq__vector_that_is_none_EINVAL(void **state)
 
 static uint64_t registered(const struct side *s)
 {
-	struct rdmamsg_counters st = { .size = sizeof(st) };
+	struct rdmamsg_stats st = { .size = sizeof(st) };
 
-	assert_int_equal(rdmamsg_stats(s->ctx, &st), 0);
+	assert_int_equal(rdmamsg_get_stats(s->ctx, &st), 0);
 	return st.bytes_registered;
 }
 

@@ -66,8 +66,8 @@ static void memory__of_an_endpoint_IS_WHAT_THE_MANUAL_SAYS(void **state)
 
 static void stats__of_an_exchange_ADD_UP(void **state)
 {
-	struct rdmamsg_counters c = { .size = sizeof(c) };
-	struct rdmamsg_counters s = { .size = sizeof(s) };
+	struct rdmamsg_stats c = { .size = sizeof(c) };
+	struct rdmamsg_stats s = { .size = sizeof(s) };
 
 	pair_open(&p);
 	p.s.keep = true;
@@ -76,8 +76,8 @@ static void stats__of_an_exchange_ADD_UP(void **state)
 	end_send_all(&p.c, HOW_SEND, 5000, 2);
 	end_send_all(&p.c, HOW_SENDV, 1000000, 3);
 	WAIT_FOR(p.s.received == 3 && p.c.sent_ok == 3);
-	assert_int_equal(rdmamsg_ep_stats(p.c.ep, &c), 0);
-	assert_int_equal(rdmamsg_ep_stats(p.s.ep, &s), 0);
+	assert_int_equal(rdmamsg_ep_get_stats(p.c.ep, &c), 0);
+	assert_int_equal(rdmamsg_ep_get_stats(p.s.ep, &s), 0);
 	assert_int_equal(c.msgs_sent, 3);
 	assert_int_equal(c.bytes_sent, 1005032);
 	assert_int_equal(c.sent_inline, 1);

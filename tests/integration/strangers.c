@@ -46,11 +46,11 @@ static void dial_end(struct end *e, uint32_t timeout_ms)
 		fail_msg("connect: %s", rdmamsg_error());
 }
 
-static struct rdmamsg_listener_counters stats(void)
+static struct rdmamsg_listener_stats stats(void)
 {
-	struct rdmamsg_listener_counters s = { .size = sizeof(s) };
+	struct rdmamsg_listener_stats s = { .size = sizeof(s) };
 
-	assert_int_equal(rdmamsg_listener_stats(p.listener, &s), 0);
+	assert_int_equal(rdmamsg_listener_get_stats(p.listener, &s), 0);
 	return s;
 }
 
@@ -291,13 +291,13 @@ static void oob_connect__after_a_wrong_key_IS_SLOWED(void **state)
 
 static void stats__arguments_ARE_CHECKED(void **state)
 {
-	struct rdmamsg_listener_counters s = { .size = sizeof(s) };
+	struct rdmamsg_listener_stats s = { .size = sizeof(s) };
 	struct rdmamsg_listen_options o = { .on_request = pair_on_request };
 
 	out_of_band = false;
-	assert_error(rdmamsg_listener_stats(NULL, &s), -EINVAL, "NULL");
+	assert_error(rdmamsg_listener_get_stats(NULL, &s), -EINVAL, "NULL");
 	listen_with(&o);
-	assert_int_equal(rdmamsg_listener_stats(p.listener, NULL), -EINVAL);
+	assert_int_equal(rdmamsg_listener_get_stats(p.listener, NULL), -EINVAL);
 	assert_int_equal(stats().accepted, 0);
 	o.slow_ms = 10001;
 	assert_error(rdmamsg_listen(p.s.ctx, test_addr(), "0", &o, NULL),

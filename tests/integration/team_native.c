@@ -136,9 +136,9 @@ static uint64_t messages(void)
 	uint64_t ret = 0;
 
 	for (uint32_t i = 0; i < mesh_size; i++) {
-		struct rdmamsg_counters c = { .size = sizeof(c) };
+		struct rdmamsg_stats c = { .size = sizeof(c) };
 
-		assert_int_equal(rdmamsg_stats(members[i].ctx, &c), 0);
+		assert_int_equal(rdmamsg_get_stats(members[i].ctx, &c), 0);
 		ret += c.msgs_sent;
 	}
 	return ret;

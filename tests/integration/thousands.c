@@ -181,11 +181,11 @@ static void end(void)
 	free(me.conns);
 }
 
-static struct rdmamsg_counters stats(void)
+static struct rdmamsg_stats stats(void)
 {
-	struct rdmamsg_counters st = { .size = sizeof(st) };
+	struct rdmamsg_stats st = { .size = sizeof(st) };
 
-	assert_int_equal(rdmamsg_stats(me.ctx, &st), 0);
+	assert_int_equal(rdmamsg_get_stats(me.ctx, &st), 0);
 	return st;
 }
 

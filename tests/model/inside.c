@@ -42,8 +42,8 @@ static bool can_query(const struct end *e)
 static void query(struct end *e)
 {
 	struct rdmamsg_ep_attr attr = { .size = sizeof(attr) };
-	struct rdmamsg_flow flow = { .size = sizeof(flow) };
-	struct rdmamsg_ep_path path = { .size = sizeof(path) };
+	struct rdmamsg_ep_flow_attr flow = { .size = sizeof(flow) };
+	struct rdmamsg_ep_path_attr path = { .size = sizeof(path) };
 	char text[64];
 
 	if (rdmamsg_ep_query(e->ep, &attr) ||

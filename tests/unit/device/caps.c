@@ -30,9 +30,9 @@
 
 #define soft	rdmamsg__verbs_soft
 
-static struct rdmamsg_cap ask(enum rdmamsg_cap_id id)
+static struct rdmamsg_device_cap_attr ask(enum rdmamsg_cap_id id)
 {
-	struct rdmamsg_cap cap = { .size = sizeof(cap) };
+	struct rdmamsg_device_cap_attr cap = { .size = sizeof(cap) };
 
 	assert_int_equal(rdmamsg_device_cap_query("soft0", id, &cap), 0);
 	assert_int_equal(cap.id, id);
@@ -43,7 +43,7 @@ static struct rdmamsg_cap ask(enum rdmamsg_cap_id id)
 static void assert_cap(enum rdmamsg_cap_id id, enum rdmamsg_cap_how how,
 		       const char *text)
 {
-	struct rdmamsg_cap cap = ask(id);
+	struct rdmamsg_device_cap_attr cap = ask(id);
 
 	if (cap.how != how || !strstr(cap.reason, text))
 		print_message("%s: %s, %s\n", cap.name,
@@ -58,7 +58,7 @@ static void assert_cap(enum rdmamsg_cap_id id, enum rdmamsg_cap_how how,
 
 static bool is_native(enum rdmamsg_cap_id id)
 {
-	struct rdmamsg_cap cap = ask(id);
+	struct rdmamsg_device_cap_attr cap = ask(id);
 
 	assert_int_equal(cap.tried, 1);
 	return cap.how == RDMAMSG_CAP_NATIVE;
@@ -231,7 +231,7 @@ static void caps__alternate_path_CAN_BE_LOADED(void **state)
 		.alt_port_num = 2, .alt_timeout = 9,
 		.path_mig_state = IBV_MIG_REARM,
 	};
-	struct rdmamsg_cap cap = ask(RDMAMSG_CAP_APM);
+	struct rdmamsg_device_cap_attr cap = ask(RDMAMSG_CAP_APM);
 
 	assert_int_equal(cap.how == RDMAMSG_CAP_NATIVE,
 			 !soft_modify_qp(qp[0], &a, IBV_QP_ALT_PATH |
@@ -241,7 +241,7 @@ static void caps__alternate_path_CAN_BE_LOADED(void **state)
 
 static void caps__memory_IS_WHAT_CAN_BE_REGISTERED(void **state)
 {
-	const struct rdmamsg_cap huge = ask(RDMAMSG_CAP_HUGE_PAGES);
+	const struct rdmamsg_device_cap_attr huge = ask(RDMAMSG_CAP_HUGE_PAGES);
 	void *page = mmap(NULL, 2u << 20, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | 21 << 26,
 			  -1, 0);
@@ -281,13 +281,14 @@ static void caps__multicast_CAN_BE_ATTACHED(void **state)
 
 static void caps__list_HAS_ALL_IN_ORDER(void **state)
 {
-	struct rdmamsg_cap list[RDMAMSG_CAPS], small[2];
+	struct rdmamsg_device_cap_attr list[RDMAMSG_CAPS], small[2];
 	int n = rdmamsg_device_caps("soft0", list, sizeof(list[0]),
 				    RDMAMSG_CAPS);
 
 	assert_int_equal(n, RDMAMSG_CAPS);
 	for (int i = 0; i < n; i++) {
-		struct rdmamsg_cap one = ask((enum rdmamsg_cap_id)i);
+		struct rdmamsg_device_cap_attr one =
+			ask((enum rdmamsg_cap_id)i);
 
 		assert_int_equal(list[i].id, i);
 		assert_int_equal(list[i].size, sizeof(list[i]));
@@ -300,8 +301,9 @@ static void caps__list_HAS_ALL_IN_ORDER(void **state)
 	}
 	memset(small, 0x55, sizeof(small));
 	assert_int_equal(
-		rdmamsg_device_caps("soft0", small,
-				    offsetof(struct rdmamsg_cap, value), 1),
+		rdmamsg_device_caps(
+			"soft0", small,
+			offsetof(struct rdmamsg_device_cap_attr, value), 1),
 		RDMAMSG_CAPS);
 	assert_string_equal(small[0].name, "inline");
 	assert_int_equal(small[0].reason[0], 0x55);
@@ -318,7 +320,7 @@ static void assert_error(int ret, int error, const char *text)
 
 static void caps__errors_DIFFER(void **state)
 {
-	struct rdmamsg_cap cap = { .size = 0 };
+	struct rdmamsg_device_cap_attr cap = { .size = 0 };
 	const int end = RDMAMSG_CAPS;
 
 	assert_error(rdmamsg_device_caps("nosuch", NULL, 0, 0), -ENXIO,
@@ -540,7 +542,7 @@ static void caps__device_lies_ABSENT(void **state)
 static void assert_untried(enum rdmamsg_cap_id id, enum rdmamsg_cap_how how,
 			   const char *text)
 {
-	struct rdmamsg_cap cap = ask(id);
+	struct rdmamsg_device_cap_attr cap = ask(id);
 
 	assert_int_equal(cap.how, how);
 	assert_int_equal(cap.tried, 0);

@@ -15,7 +15,7 @@ static const uint32_t all_ops = (1u << (RDMAMSG_CALC_MAX + 1)) - 1;
 static void assert_dc(void)
 {
 	struct ibv_device_attr a;
-	struct rdmamsg_cap cap = ask(RDMAMSG_CAP_DC);
+	struct rdmamsg_device_cap_attr cap = ask(RDMAMSG_CAP_DC);
 
 	assert_int_equal(soft_query_device(c, &a), 0);
 	assert_true(a.max_qp_rd_atom > 0 && a.max_qp_init_rd_atom > 0);
@@ -28,7 +28,7 @@ static void assert_dc(void)
 
 static struct rdmamsg_cap_umr assert_layouts(void)
 {
-	const struct rdmamsg_cap cap = ask(RDMAMSG_CAP_UMR);
+	const struct rdmamsg_device_cap_attr cap = ask(RDMAMSG_CAP_UMR);
 
 	assert_int_equal(cap.limits.umr.parts, RDMAMSG_LAYOUT_PARTS);
 	assert_int_equal(cap.limits.umr.depth, RDMAMSG_LAYOUT_DEPTH);
@@ -38,7 +38,7 @@ static struct rdmamsg_cap_umr assert_layouts(void)
 
 static void assert_sizes(uint32_t sizes, uint32_t unit, uint32_t max_inline)
 {
-	const struct rdmamsg_cap cap = ask(RDMAMSG_CAP_EXT_ATOMICS);
+	const struct rdmamsg_device_cap_attr cap = ask(RDMAMSG_CAP_EXT_ATOMICS);
 
 	assert_int_equal(cap.limits.ext_atomics.sizes, sizes);
 	assert_int_equal(cap.limits.ext_atomics.max_field, 8);
@@ -48,7 +48,7 @@ static void assert_sizes(uint32_t sizes, uint32_t unit, uint32_t max_inline)
 
 static void assert_ops(uint32_t integer, uint32_t floating)
 {
-	const struct rdmamsg_cap cap = ask(RDMAMSG_CAP_CHAINS);
+	const struct rdmamsg_device_cap_attr cap = ask(RDMAMSG_CAP_CHAINS);
 
 	assert_int_equal(cap.limits.chains.types,
 			 1u << RDMAMSG_CALC_INT | 1u << RDMAMSG_CALC_UINT |
@@ -77,8 +77,8 @@ static void limits__in_software_ARE_THE_LIBRARYS(void **state)
 
 static void limits__of_absent_abilities_ARE_0(void **state)
 {
-	static const struct rdmamsg_cap zero;
-	struct rdmamsg_cap cap;
+	static const struct rdmamsg_device_cap_attr zero;
+	struct rdmamsg_device_cap_attr cap;
 
 	no_atomics = true;
 	cap = ask(RDMAMSG_CAP_EXT_ATOMICS);

@@ -105,7 +105,7 @@ static void event__that_changes_nothing_IS_IGNORED(void **state)
 
 static uint32_t qp_of(int i)
 {
-	struct rdmamsg_group_info info = { .size = sizeof(info) };
+	struct rdmamsg_group_attr info = { .size = sizeof(info) };
 
 	assert_int_equal(rdmamsg_group_query(all[i].group, &info), 0);
 	return info.qp_num;

@@ -127,11 +127,11 @@ static void end_all(void)
 	}
 }
 
-static struct rdmamsg_group_counters counters(const struct end *e)
+static struct rdmamsg_group_stats counters(const struct end *e)
 {
-	struct rdmamsg_group_counters st = { .size = sizeof(st) };
+	struct rdmamsg_group_stats st = { .size = sizeof(st) };
 
-	assert_int_equal(rdmamsg_group_stats(e->group, &st), 0);
+	assert_int_equal(rdmamsg_group_get_stats(e->group, &st), 0);
 	return st;
 }
 
@@ -421,7 +421,7 @@ static void values__of_the_group_ARE_TOLD(void **state)
 		[10] = 0xff, [11] = 0xff, [12] = 239, [13] = 1, [14] = 2,
 		[15] = 3,
 	};
-	struct rdmamsg_group_info info = { .size = sizeof(info) };
+	struct rdmamsg_group_attr info = { .size = sizeof(info) };
 
 	join(&pub, (struct rdmamsg_group_options){ 0 });
 	assert_int_equal(rdmamsg_group_query(pub.group, &info), 0);
@@ -532,7 +532,7 @@ static void send_hostile(unsigned int *seed, uint64_t id)
 static void strangers__in_the_group_HURT_NOBODY(void **state)
 {
 	enum { COUNT = 3000, EVERY = 20 };
-	struct rdmamsg_group_counters st;
+	struct rdmamsg_group_stats st;
 	unsigned int seed = 53;
 
 	join(&sub[0], (struct rdmamsg_group_options){
@@ -572,8 +572,9 @@ static void strangers__in_the_group_HURT_NOBODY(void **state)
 	assert_true(st.dropped_malformed > 100);
 	assert_true(st.dropped_forged > 100);
 	assert_true(st.dropped_senders > 100);
-	assert_int_equal(rdmamsg_group_sender_stats(sub[0].group,
-						    pub.group->id, &st), 0);
+	assert_int_equal(rdmamsg_group_get_sender_stats(sub[0].group,
+							pub.group->id, &st),
+			 0);
 	assert_int_equal(st.lost_messages, 0);
 	end_all();
 }

@@ -15,11 +15,11 @@
 #define MLID_FIRST	0xc000
 #define MLID_LAST	0xfffe
 
-static struct rdmamsg_group_counters counters(struct rdmamsg_group *group)
+static struct rdmamsg_group_stats counters(struct rdmamsg_group *group)
 {
-	struct rdmamsg_group_counters st = { .size = sizeof(st) };
+	struct rdmamsg_group_stats st = { .size = sizeof(st) };
 
-	assert_int_equal(rdmamsg_group_stats(group, &st), 0);
+	assert_int_equal(rdmamsg_group_get_stats(group, &st), 0);
 	return st;
 }
 
@@ -34,7 +34,7 @@ static int refuse_post(struct ibv_qp *qp, struct ibv_send_wr *wr,
 
 static void datagram__refused_by_the_device_IS_COUNTED(void **state)
 {
-	struct rdmamsg_group_counters before, st;
+	struct rdmamsg_group_stats before, st;
 	struct ibv_context_ops *ops;
 	struct rdmamsg_group *g;
 	int (*post)(struct ibv_qp *qp, struct ibv_send_wr *wr,
@@ -127,7 +127,7 @@ static void request__without_repair_IS_NEVER_SENT(void **state)
 
 static uint16_t mlid_of(struct rdmamsg_group *group)
 {
-	struct rdmamsg_group_info info = { .size = sizeof(info) };
+	struct rdmamsg_group_attr info = { .size = sizeof(info) };
 
 	assert_int_equal(rdmamsg_group_query(group, &info), 0);
 	return info.mlid;

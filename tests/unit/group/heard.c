@@ -154,7 +154,7 @@ static void end__behind_a_loss_TELLS_THE_GAP(void **state)
 
 static void frame__of_another_place_IS_FORGED(void **state)
 {
-	struct rdmamsg_group_counters st = { .size = sizeof(st) };
+	struct rdmamsg_group_stats st = { .size = sizeof(st) };
 	struct rdmamsg_group *g = join(RDMAMSG_GROUP_SUBSCRIBE);
 	struct member *m;
 
@@ -165,7 +165,7 @@ static void frame__of_another_place_IS_FORGED(void **state)
 	m->heard += 3600000;
 	hear(g, FRAME_DATA, 6, 0, PLACE + 1);
 	assert_int_equal(messages, 1);
-	assert_int_equal(rdmamsg_group_stats(g, &st), 0);
+	assert_int_equal(rdmamsg_group_get_stats(g, &st), 0);
 	assert_int_equal(st.dropped_forged, 1);
 	/* after a silence it may have moved */
 	set_silent(m, 200);
@@ -247,7 +247,7 @@ static void sender__behind_forged_numbers_IS_HEARD_AGAIN(void **state)
 
 static void sender__alive_behind_its_end_IS_HEARD(void **state)
 {
-	struct rdmamsg_group_counters st = { .size = sizeof(st) };
+	struct rdmamsg_group_stats st = { .size = sizeof(st) };
 	struct rdmamsg_group *g = join(RDMAMSG_GROUP_SUBSCRIBE |
 				       RDMAMSG_GROUP_REPAIR);
 
@@ -261,10 +261,10 @@ static void sender__alive_behind_its_end_IS_HEARD(void **state)
 		hear(g, FRAME_DATA, n, 0, PLACE);
 		hear(g, FRAME_HEARTBEAT, n + 1, 0, PLACE);
 		hear(g, FRAME_END, n + 1, 0, PLACE);
-		assert_int_equal(rdmamsg_group_stats(g, &st), 0);
+		assert_int_equal(rdmamsg_group_get_stats(g, &st), 0);
 		assert_int_equal(st.senders, 0);
 		hear(g, type, n + 1 + (type == FRAME_HEARTBEAT), 0, PLACE);
-		assert_int_equal(rdmamsg_group_stats(g, &st), 0);
+		assert_int_equal(rdmamsg_group_get_stats(g, &st), 0);
 		assert_int_equal(st.senders, 1);
 		hear(g, FRAME_DATA, n + 1, 0, PLACE);
 		assert_int_equal(messages, 2);
@@ -321,9 +321,9 @@ static void hear_id(struct rdmamsg_group *group, uint64_t id, uint32_t number)
 static void expect_followed(struct rdmamsg_group *group, uint64_t count,
 			    uint64_t refused)
 {
-	struct rdmamsg_group_counters st = { .size = sizeof(st) };
+	struct rdmamsg_group_stats st = { .size = sizeof(st) };
 
-	assert_int_equal(rdmamsg_group_stats(group, &st), 0);
+	assert_int_equal(rdmamsg_group_get_stats(group, &st), 0);
 	assert_int_equal(st.senders, count);
 	assert_int_equal(st.dropped_senders, refused);
 }
@@ -451,7 +451,7 @@ static void sender__silent_IS_ASKED_NO_MORE(void **state)
 
 static void datagrams__dropped_ARE_COUNTED_BY_CAUSE(void **state)
 {
-	struct rdmamsg_group_counters st = { .size = sizeof(st) };
+	struct rdmamsg_group_stats st = { .size = sizeof(st) };
 	struct rdmamsg_group *g = join_with((struct rdmamsg_group_options){
 		.flags = RDMAMSG_GROUP_SUBSCRIBE | RDMAMSG_GROUP_REPAIR,
 		.max_message = 100000, .max_held = 100000,
@@ -481,7 +481,7 @@ static void datagrams__dropped_ARE_COUNTED_BY_CAUSE(void **state)
 	f.length = 90000;
 	for (f.number = 4; f.number < 7; f.number++)
 		hear_frame(g, f, PLACE);	/* no room for the third */
-	assert_int_equal(rdmamsg_group_stats(g, &st), 0);
+	assert_int_equal(rdmamsg_group_get_stats(g, &st), 0);
 	assert_int_equal(st.dropped_late, 1);
 	assert_int_equal(st.dropped_double, 1);
 	assert_int_equal(st.dropped_malformed, 3);
@@ -489,7 +489,7 @@ static void datagrams__dropped_ARE_COUNTED_BY_CAUSE(void **state)
 	assert_int_equal(st.dropped_memory, 1);
 	assert_int_equal(st.received_messages, 1);
 	/* each that is no frame is of no sender */
-	assert_int_equal(rdmamsg_group_sender_stats(g, SENDER, &st), 0);
+	assert_int_equal(rdmamsg_group_get_sender_stats(g, SENDER, &st), 0);
 	assert_int_equal(st.dropped_late, 1);
 	assert_int_equal(st.dropped_double, 1);
 	assert_int_equal(st.dropped_malformed, 1);

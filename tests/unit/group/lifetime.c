@@ -211,7 +211,7 @@ static void group__left_while_it_is_moved_ENDS_ONCE(void **state)
 
 static uint32_t qp_of(const struct end *m)
 {
-	struct rdmamsg_group_info i = { .size = sizeof(i) };
+	struct rdmamsg_group_attr i = { .size = sizeof(i) };
 
 	assert_int_equal(rdmamsg_group_query(m->group, &i), 0);
 	return i.qp_num;
@@ -306,9 +306,9 @@ static void groups__with_other_routes_HAVE_OTHER_QUEUE_PAIRS(void **state)
 
 static uint64_t followed(int i)
 {
-	struct rdmamsg_group_counters s = { .size = sizeof(s) };
+	struct rdmamsg_group_stats s = { .size = sizeof(s) };
 
-	assert_int_equal(rdmamsg_group_stats(all[i].group, &s), 0);
+	assert_int_equal(rdmamsg_group_get_stats(all[i].group, &s), 0);
 	return s.senders;
 }
 

@@ -48,7 +48,7 @@ static void set_addresses(const char *second)
 
 static void address__gone_IS_LEFT_AND_NOTHING_LACKS(void **state)
 {
-	struct rdmamsg_group_info info = { .size = sizeof(info) };
+	struct rdmamsg_group_attr info = { .size = sizeof(info) };
 	struct soft_ctl *ctl;
 
 	set_addresses("127.7.7.1");

@@ -63,7 +63,7 @@ static void message__on_its_way_IS_NOT_ASKED_FOR(void **state)
 		.size = sizeof(opts), .rate = 5000,
 		.flags = RDMAMSG_GROUP_REPAIR | RDMAMSG_GROUP_PUBLISH,
 	};
-	struct rdmamsg_group_counters s = { .size = sizeof(s) };
+	struct rdmamsg_group_stats s = { .size = sizeof(s) };
 	struct rdmamsg_group *slow;
 
 	join_all(RDMAMSG_GROUP_REPAIR);
@@ -80,7 +80,7 @@ static void message__on_its_way_IS_NOT_ASKED_FOR(void **state)
 	}
 	while (rdmamsg_publish(slow, large, 1) == -EAGAIN)
 		turn(1);
-	assert_int_equal(rdmamsg_group_stats(slow, &s), 0);
+	assert_int_equal(rdmamsg_group_get_stats(slow, &s), 0);
 	/* of a receiver that was not served in time, if any */
 	assert_true(s.sent_repeated < s.sent_datagrams / 10);
 	end_all();
@@ -126,19 +126,19 @@ static void message__first_of_all_IS_MISSED(void **state)
 			.flags = RDMAMSG_GROUP_SUBSCRIBE |
 				 (k ? RDMAMSG_GROUP_REPAIR : 0u),
 		};
-		struct rdmamsg_group_counters s = { .size = sizeof(s) };
+		struct rdmamsg_group_stats s = { .size = sizeof(s) };
 		struct rdmamsg_group *from, *to;
 
 		memset(&early, 0, sizeof(early));
 		assert_int_equal(rdmamsg_group_join(all[1].ctx, "239.1.2.5",
 						    &opts, &to), 0);
-		WAIT_FOR(!rdmamsg_group_stats(to, &s) && s.joins);
+		WAIT_FOR(!rdmamsg_group_get_stats(to, &s) && s.joins);
 		opts.flags ^= RDMAMSG_GROUP_SUBSCRIBE | RDMAMSG_GROUP_PUBLISH;
 		assert_int_equal(rdmamsg_group_join(all[0].ctx, "239.1.2.5",
 						    &opts, &from), 0);
-		WAIT_FOR(!rdmamsg_group_stats(from, &s) && s.joins);
+		WAIT_FOR(!rdmamsg_group_get_stats(from, &s) && s.joins);
 		/* idle, and known */
-		WAIT_FOR(!rdmamsg_group_stats(to, &s) && s.senders);
+		WAIT_FOR(!rdmamsg_group_get_stats(to, &s) && s.senders);
 		assert_int_equal(soft_ctl_faults(ctl, SOFT_CTL_ALL, &all_lost),
 				 0);
 		for (int i = 0; i < 5; i++)

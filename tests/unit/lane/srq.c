@@ -239,9 +239,9 @@ static void sge__of_the_options_IS_THE_DEVICES_QUEUES(void **state)
 
 static uint64_t ran_empty(void)
 {
-	struct rdmamsg_srq_counters st = { .size = sizeof(st) };
+	struct rdmamsg_srq_stats st = { .size = sizeof(st) };
 
-	assert_int_equal(rdmamsg_srq_stats(shared, &st), 0);
+	assert_int_equal(rdmamsg_srq_get_stats(shared, &st), 0);
 	return st.ran_empty;
 }
 
@@ -347,19 +347,19 @@ static void vector__of_the_receives_IS_USED_AND_READABLE(void **state)
 	const struct rdmamsg_srq_options so = {
 		.size = sizeof(so), .depth = 128, .comp_vector = 2,
 	};
-	struct rdmamsg_srq_counters s = { .size = sizeof(s) };
+	struct rdmamsg_srq_stats s = { .size = sizeof(s) };
 	struct rdmamsg_ep_options eo = {
 		.size = sizeof(eo), .handlers = &handlers,
 	};
 
 	listen_shared(&so);
-	assert_int_equal(rdmamsg_srq_stats(shared, &s), 0);
+	assert_int_equal(rdmamsg_srq_get_stats(shared, &s), 0);
 	assert_int_equal(s.comp_vector, 2);
 	assert_int_equal(s.cq_entries, 0);
 	connect_client(&eo);
 	WAIT_FOR(server.ep);
 	assert_int_equal(vectors_used, 1u << 0 | 1u << 1 | 1u << 2);
-	assert_int_equal(rdmamsg_srq_stats(shared, &s), 0);
+	assert_int_equal(rdmamsg_srq_get_stats(shared, &s), 0);
 	assert_true(s.cq_entries >= 128);
 	assert_int_equal(s.comp_vector, 2);
 	/* messages of the peer come through it */

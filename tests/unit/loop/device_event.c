@@ -451,7 +451,7 @@ static void srq__error_ENDS_ITS_USERS(void **state)
 
 static void group__failed_queue_pair_IS_JOINED_AGAIN(void **state)
 {
-	struct rdmamsg_group_info info = { .size = sizeof(info) };
+	struct rdmamsg_group_attr info = { .size = sizeof(info) };
 	uint32_t before;
 
 	assert_int_equal(rdmamsg_group_query(group, &info), 0);

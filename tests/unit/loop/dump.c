@@ -95,7 +95,7 @@ static void dump__of_a_pool_HAS_BUFFERS_AND_BYTES(void **state)
 	const struct rdmamsg_pool_options limited = {
 		.size = sizeof(limited), .max_bytes = 1 << 20,
 	};
-	struct rdmamsg_pool_counters s = { .size = sizeof(s) };
+	struct rdmamsg_pool_stats s = { .size = sizeof(s) };
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,
 	};
@@ -106,7 +106,7 @@ static void dump__of_a_pool_HAS_BUFFERS_AND_BYTES(void **state)
 	assert_int_equal(rdmamsg_pool_create(client.ctx, NULL, &pool), 0);
 	assert_int_equal(rdmamsg_pool_create(client.ctx, &limited, &other), 0);
 	assert_int_equal(rdmamsg_pool_alloc(other, client.ep, 3000, &msg), 0);
-	assert_int_equal(rdmamsg_pool_stats(other, &s), 0);
+	assert_int_equal(rdmamsg_pool_get_stats(other, &s), 0);
 	dump(client.ctx);
 	shows("pool 1 (%p): 0 of 0 buffers in use, 0 bytes registered, no "
 	      "limit, refused 0\n", (void *)pool);
@@ -217,7 +217,7 @@ static void dump__of_a_group_HAS_ADDRESS_AND_FIGURES(void **state)
 		.size = sizeof(opts), .handlers = &on, .source = "127.0.0.1",
 		.flags = RDMAMSG_GROUP_PUBLISH,
 	};
-	struct rdmamsg_group_info info = { .size = sizeof(info) };
+	struct rdmamsg_group_attr info = { .size = sizeof(info) };
 	struct rdmamsg_group *g;
 
 	open_client();

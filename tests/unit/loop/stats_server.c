@@ -205,17 +205,17 @@ static void info__of_two_contexts_IS_ONE_TEXT(void **state)
 
 static void socket__under_traffic_GIVES_THE_TEXT(void **state)
 {
-	struct rdmamsg_counters s = { .size = sizeof(s) };
+	struct rdmamsg_stats s = { .size = sizeof(s) };
 	char second[160];
 	uint64_t sent;
 
 	open_both();
 	(void)snprintf(second, sizeof(second), "%s.1", path);
 	for (int i = 0; i < 20; i++) {
-		assert_int_equal(rdmamsg_stats(client.ctx, &s), 0);
+		assert_int_equal(rdmamsg_get_stats(client.ctx, &s), 0);
 		sent = s.msgs_sent;
 		read_all(path);
-		assert_int_equal(rdmamsg_stats(client.ctx, &s), 0);
+		assert_int_equal(rdmamsg_get_stats(client.ctx, &s), 0);
 		assert_in_range(sample("rdmamsg_messages_sent_total"
 				       "{context=\"0\"}"), sent, s.msgs_sent);
 		assert_true(s.msgs_sent > sent);

@@ -15,7 +15,7 @@
 #include <rdmamsg/listener.h>
 #include <rdmamsg/memory.h>
 
-/* in the order of struct rdmamsg_counters */
+/* in the order of struct rdmamsg_stats */
 static const char *const counters[] = {
 	"messages_sent_total", "messages_received_total", "sent_bytes_total",
 	"received_bytes_total", "copied_bytes_total",
@@ -50,12 +50,13 @@ static const char *const whos[] = { "local", "peer", "network", "device" };
 _Static_assert(NUMBER(causes) == RDMAMSG_CAUSE_CRC &&
 	       NUMBER(whos) == RDMAMSG_WHO_DEVICE, "each has a name");
 _Static_assert(NUMBER(counters) ==
-	       offsetof(struct rdmamsg_counters, ended) / sizeof(uint64_t) - 1,
+	       offsetof(struct rdmamsg_stats, ended) / sizeof(uint64_t) - 1,
 	       "each counter is in the text");
 _Static_assert(NUMBER(more_counters) ==
-	       (sizeof(struct rdmamsg_counters) -
-		offsetof(struct rdmamsg_counters, connects_failed)) /
-	       sizeof(uint64_t), "and those behind the arrays");
+		       (sizeof(struct rdmamsg_stats) -
+			offsetof(struct rdmamsg_stats, connects_failed)) /
+			       sizeof(uint64_t),
+	       "and those behind the arrays");
 
 static uint8_t large[100000];
 static struct rdmamsg_msg *kept;
@@ -108,13 +109,13 @@ static void check_labels(const struct rdmamsg *ctx, const char *metric,
 				 values[1 + i]);
 }
 
-/* Compares each field of rdmamsg_stats() with its sample. */
+/* Compares each field of rdmamsg_get_stats() with its sample. */
 static void check_counters(const struct rdmamsg *ctx)
 {
-	struct rdmamsg_counters s = { .size = sizeof(s) };
+	struct rdmamsg_stats s = { .size = sizeof(s) };
 
 	read_text(ctx);
-	assert_int_equal(rdmamsg_stats(ctx, &s), 0);
+	assert_int_equal(rdmamsg_get_stats(ctx, &s), 0);
 	check_each(ctx, &s.msgs_sent, counters, NUMBER(counters));
 	check_each(ctx, &s.connects_failed, more_counters,
 		   NUMBER(more_counters));
@@ -328,8 +329,8 @@ static void on_violation(struct rdmamsg_dc_target *target,
 
 static void objects__of_a_context_ARE_THOSE_OF_THEIR_CALLS(void **state)
 {
-	struct rdmamsg_pool_counters p = { .size = sizeof(p) };
-	struct rdmamsg_srq_counters q = { .size = sizeof(q) };
+	struct rdmamsg_pool_stats p = { .size = sizeof(p) };
+	struct rdmamsg_srq_stats q = { .size = sizeof(q) };
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,
 	};
@@ -359,13 +360,13 @@ static void objects__of_a_context_ARE_THOSE_OF_THEIR_CALLS(void **state)
 	assert_int_equal(samples_of("rdmamsg_pool_buffers_used{"), 2);
 	assert_int_equal(sample("rdmamsg_pool_buffers_used{context=\"0\","
 				"pool=\"1\"}"), 0);
-	assert_int_equal(rdmamsg_pool_stats(other, &p), 0);
+	assert_int_equal(rdmamsg_pool_get_stats(other, &p), 0);
 	assert_true(p.bytes > 0);
 	assert_int_equal(sample("rdmamsg_pool_registered_bytes{context=\"0\","
 				"pool=\"2\"}"), p.bytes);
 	assert_int_equal(sample("rdmamsg_pool_buffers_used{context=\"0\","
 				"pool=\"2\"}"), 1);
-	assert_int_equal(rdmamsg_srq_stats(srq, &q), 0);
+	assert_int_equal(rdmamsg_srq_get_stats(srq, &q), 0);
 	assert_int_equal(sample("rdmamsg_srq_private_bytes{context=\"0\","
 				"srq=\"3\"}"), q.bytes_private);
 	assert_int_equal(sample("rdmamsg_srq_comp_vector{context=\"0\","

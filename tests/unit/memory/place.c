@@ -157,11 +157,11 @@ static void pour(uint32_t count)
 	}
 }
 
-static struct rdmamsg_counters stats_of(const struct side *s)
+static struct rdmamsg_stats stats_of(const struct side *s)
 {
-	struct rdmamsg_counters st = { .size = sizeof(st) };
+	struct rdmamsg_stats st = { .size = sizeof(st) };
 
-	assert_int_equal(rdmamsg_stats(s->ctx, &st), 0);
+	assert_int_equal(rdmamsg_get_stats(s->ctx, &st), 0);
 	return st;
 }
 
@@ -173,7 +173,7 @@ static void free_kept(void)
 
 static void check(uint32_t count)
 {
-	struct rdmamsg_counters c = stats_of(&client), s = stats_of(&server);
+	struct rdmamsg_stats c = stats_of(&client), s = stats_of(&server);
 
 	assert_int_equal(s.msgs_received, count);
 	assert_int_equal(c.msgs_sent, count);

@@ -469,7 +469,7 @@ static void cache__write_without_a_cookie_FREES_ITS_ROOM(void **state)
 /* A peer that has the region's key could access memory that is reused later. */
 static void cache__not_let_go_of_IS_TOLD(void **state)
 {
-	struct rdmamsg_cache_counters info = { .size = sizeof(info) };
+	struct rdmamsg_cache_stats info = { .size = sizeof(info) };
 	struct rdmamsg_region *region;
 	struct rdmamsg_cache *cache;
 
@@ -489,7 +489,7 @@ static void cache__not_let_go_of_IS_TOLD(void **state)
 	/* the cache drops both regions in spite of the failure */
 	assert_int_equal(rdmamsg_cache_invalidate(cache, server.mem + 999, 2),
 			 0);
-	assert_int_equal(rdmamsg_cache_stats(cache, &info), 0);
+	assert_int_equal(rdmamsg_cache_get_stats(cache, &info), 0);
 	assert_int_equal(info.regions, 1);
 	holds = 1;
 	assert_int_equal(rdmamsg_cache_destroy(cache), -EIO);

@@ -186,12 +186,12 @@ static void assert_reason(const struct side *s, enum rdmamsg_cause cause,
 static void assert_refused(const char *client_word, const char *server_word,
 			   unsigned int unproven)
 {
-	struct rdmamsg_listener_counters st = { .size = sizeof(st) };
+	struct rdmamsg_listener_stats st = { .size = sizeof(st) };
 
 	WAIT_FOR(client.closed && server.closed);
 	assert_reason(&client, RDMAMSG_CAUSE_AUTH, client_word);
 	assert_reason(&server, RDMAMSG_CAUSE_AUTH, server_word);
-	assert_int_equal(rdmamsg_listener_stats(listener, &st), 0);
+	assert_int_equal(rdmamsg_listener_get_stats(listener, &st), 0);
 	assert_int_equal(st.unproven, unproven);
 	assert_int_equal(st.offences, unproven);
 }
@@ -268,7 +268,7 @@ static void key__missing_at_the_responder_REFUSED(void **state)
 static void look_while_stranger(struct ibv_send_wr *wr, uint8_t type,
 				bool initiator)
 {
-	struct rdmamsg_listener_counters st = { .size = sizeof(st) };
+	struct rdmamsg_listener_stats st = { .size = sizeof(st) };
 	const struct rdmamsg_ep *ep;
 
 	if (type == PROTO_SETUP && !initiator) {
@@ -283,19 +283,19 @@ static void look_while_stranger(struct ibv_send_wr *wr, uint8_t type,
 	assert_true(ep->connect.lobby);
 	if (!shared)
 		assert_int_equal(rdmamsg__rq_posted(&ep->lane), 1);
-	assert_int_equal(rdmamsg_listener_stats(listener, &st), 0);
+	assert_int_equal(rdmamsg_listener_get_stats(listener, &st), 0);
 	assert_int_equal(st.half_open, 1);
 	assert_int_equal(st.endpoints, 0);
 }
 
 static void responder__before_the_proof_HAS_A_STRANGER(void **state)
 {
-	struct rdmamsg_listener_counters st = { .size = sizeof(st) };
+	struct rdmamsg_listener_stats st = { .size = sizeof(st) };
 
 	alter = look_while_stranger;
 	begin(KEY, KEY, NULL);
 	assert_connected();
-	assert_int_equal(rdmamsg_listener_stats(listener, &st), 0);
+	assert_int_equal(rdmamsg_listener_get_stats(listener, &st), 0);
 	assert_int_equal(st.half_open, 0);
 	assert_int_equal(st.endpoints, 1);
 	assert_null(client.ep->connect.auth);
@@ -319,7 +319,7 @@ static void lose_proof(struct ibv_send_wr *wr, uint8_t type, bool initiator)
 
 static void initiator__without_an_AUTH_TIMEOUT(void **state)
 {
-	struct rdmamsg_listener_counters st = { .size = sizeof(st) };
+	struct rdmamsg_listener_stats st = { .size = sizeof(st) };
 
 	alter = lose_proof;
 	lost = false;
@@ -331,7 +331,7 @@ static void initiator__without_an_AUTH_TIMEOUT(void **state)
 	rdmamsg__timer_set(&server.ctx->loop.timers, &accepted_ep()->timer, 1);
 	WAIT_FOR(server.closed);
 	assert_reason(&server, RDMAMSG_CAUSE_TIMEOUT, "its proof");
-	assert_int_equal(rdmamsg_listener_stats(listener, &st), 0);
+	assert_int_equal(rdmamsg_listener_get_stats(listener, &st), 0);
 	assert_int_equal(st.setup_timeouts, 1);
 	end();
 }

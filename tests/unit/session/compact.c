@@ -158,9 +158,9 @@ static void send_one(size_t len, uint32_t tag)
 
 static uint64_t credit_msgs(const struct side *s)
 {
-	struct rdmamsg_counters st = { .size = sizeof(st) };
+	struct rdmamsg_stats st = { .size = sizeof(st) };
 
-	assert_int_equal(rdmamsg_ep_stats(s->ep, &st), 0);
+	assert_int_equal(rdmamsg_ep_get_stats(s->ep, &st), 0);
 	return st.credit_msgs;
 }
 

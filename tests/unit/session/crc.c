@@ -206,18 +206,18 @@ static void expect_all_sizes(void)
 		}
 }
 
-static struct rdmamsg_counters stats(const struct side *s)
+static struct rdmamsg_stats stats(const struct side *s)
 {
-	struct rdmamsg_counters c = { .size = sizeof(c) };
+	struct rdmamsg_stats c = { .size = sizeof(c) };
 
-	assert_int_equal(rdmamsg_ep_stats(s->ep, &c), 0);
+	assert_int_equal(rdmamsg_ep_get_stats(s->ep, &c), 0);
 	return c;
 }
 
 /* The statistics count payload, and all forms were in use. */
 static void check_stats(void)
 {
-	struct rdmamsg_counters c = stats(&client), s = stats(&server);
+	struct rdmamsg_stats c = stats(&client), s = stats(&server);
 	struct rdmamsg_ep_attr a = { .size = sizeof(a) };
 
 	assert_int_equal(c.bytes_sent, s.bytes_received);

@@ -86,9 +86,9 @@ static unsigned int crowd(uint32_t from, enum door_stage then, int *ret_limit)
 	return n;
 }
 
-static struct rdmamsg_listener_counters stats(void)
+static struct rdmamsg_listener_stats stats(void)
 {
-	struct rdmamsg_listener_counters s;
+	struct rdmamsg_listener_stats s;
 
 	rdmamsg__door_stats(door, &s);
 	return s;
@@ -102,7 +102,7 @@ static void leave_all(void)
 
 static void close_door(void)
 {
-	struct rdmamsg_listener_counters s;
+	struct rdmamsg_listener_stats s;
 
 	leave_all();
 	s = stats();

@@ -137,9 +137,9 @@ static void check_order(uint32_t n)
 	assert_false(reentered);
 }
 
-static struct rdmamsg_flow flow_of(const struct side *s)
+static struct rdmamsg_ep_flow_attr flow_of(const struct side *s)
 {
-	struct rdmamsg_flow f = { .size = sizeof(f) };
+	struct rdmamsg_ep_flow_attr f = { .size = sizeof(f) };
 
 	assert_int_equal(rdmamsg_ep_flow_query(s->ep, &f), 0);
 	return f;
@@ -494,7 +494,7 @@ static void cancel__begun_or_unknown_IS_REFUSED(void **state)
 /* The registration ends, and a message that was passed on is freed. */
 static void cancel__large_ones_FREES_THEIR_MEMORY(void **state)
 {
-	struct rdmamsg_counters st = { .size = sizeof(st) };
+	struct rdmamsg_stats st = { .size = sizeof(st) };
 	struct iovec iov = { data, LARGE };
 	struct rdmamsg_msg *msg;
 	uint32_t n = fill_queue();
@@ -518,7 +518,7 @@ static void cancel__large_ones_FREES_THEIR_MEMORY(void **state)
 	}
 	resume_server();
 	WAIT_FOR(server.messages == n);
-	assert_int_equal(rdmamsg_ep_stats(client.ep, &st), 0);
+	assert_int_equal(rdmamsg_ep_get_stats(client.ep, &st), 0);
 	assert_int_equal(st.sent_rendezvous, 0);
 }
 
@@ -600,7 +600,7 @@ static void keep_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 
 static void query__kept_and_full_TELLS(void **state)
 {
-	struct rdmamsg_flow f;
+	struct rdmamsg_ep_flow_attr f;
 
 	opts.max_lent = LARGE;
 	handlers.on_message = keep_message;
@@ -632,7 +632,7 @@ static void query__while_reading_GROWS(void **state)
 	connect_ends(&opts);
 	send_it(LARGE, 3);
 	while (!server.messages && rdmamsg__now_ms() < end) {
-		struct rdmamsg_flow f = flow_of(&server);
+		struct rdmamsg_ep_flow_attr f = flow_of(&server);
 
 		if (f.incoming_len) {
 			assert_int_equal(f.incoming_len, LARGE);
@@ -648,7 +648,7 @@ static void query__while_reading_GROWS(void **state)
 
 static void query__bad_arguments_EINVAL(void **state)
 {
-	struct rdmamsg_flow f = { .size = 0 };
+	struct rdmamsg_ep_flow_attr f = { .size = 0 };
 
 	connect_ends(&opts);
 	assert_int_equal(rdmamsg_ep_flow_query(client.ep, &f), -EINVAL);

@@ -254,7 +254,7 @@ static void unknown__sessions_ARE_ANSWERED_LATER(void **state)
 	};
 	struct door *door = rdmamsg__door_new(&o);
 	struct rdmamsg_listener l = { .by = &by, .door = door };
-	struct rdmamsg_listener_counters st;
+	struct rdmamsg_listener_stats st;
 	uint64_t begun = rdmamsg__now_ms();
 	struct visitor v = { .door = NULL };
 

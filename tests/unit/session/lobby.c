@@ -144,7 +144,7 @@ static void accept__ends_before_SETUP_LEAVES_NOTHING(void **state)
 /* An endpoint without SETUP takes no buffers of the program's pool. */
 static void accept__into_a_pool_AFTER_SETUP(void **state)
 {
-	struct rdmamsg_pool_counters st = { .size = sizeof(st) };
+	struct rdmamsg_pool_stats st = { .size = sizeof(st) };
 	struct rdmamsg_ep_options opts = { .size = sizeof(opts) };
 	struct rdmamsg_ep *ep;
 
@@ -152,11 +152,11 @@ static void accept__into_a_pool_AFTER_SETUP(void **state)
 	assert_int_equal(rdmamsg_pool_create(server.ctx, NULL,
 					     &opts.recv_pool), 0);
 	ep = half_open(0, &opts);
-	assert_int_equal(rdmamsg_pool_stats(opts.recv_pool, &st), 0);
+	assert_int_equal(rdmamsg_pool_get_stats(opts.recv_pool, &st), 0);
 	assert_int_equal(st.bytes, 0);
 	tell(0);
 	WAIT_FOR(connected == 2);
-	assert_int_equal(rdmamsg_pool_stats(opts.recv_pool, &st), 0);
+	assert_int_equal(rdmamsg_pool_get_stats(opts.recv_pool, &st), 0);
 	assert_int_equal(st.used, OWN);
 	assert_ptr_equal(ep->lane.recv_pool->owner, opts.recv_pool);
 	talk();

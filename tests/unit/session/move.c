@@ -57,9 +57,9 @@ static void connect_first(uint32_t rungs, bool other)
 
 static uint64_t endpoints_of(int i)
 {
-	struct rdmamsg_listener_counters c = { .size = sizeof(c) };
+	struct rdmamsg_listener_stats c = { .size = sizeof(c) };
 
-	assert_int_equal(rdmamsg_listener_stats(listeners[i], &c), 0);
+	assert_int_equal(rdmamsg_listener_get_stats(listeners[i], &c), 0);
 	return c.endpoints;
 }
 

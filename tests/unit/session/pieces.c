@@ -111,11 +111,11 @@ static void send_it(size_t len, uint32_t tag)
 		;
 }
 
-static struct rdmamsg_counters stats(const struct side *s)
+static struct rdmamsg_stats stats(const struct side *s)
 {
-	struct rdmamsg_counters st = { .size = sizeof(st) };
+	struct rdmamsg_stats st = { .size = sizeof(st) };
 
-	assert_int_equal(rdmamsg_ep_stats(s->ep, &st), 0);
+	assert_int_equal(rdmamsg_ep_get_stats(s->ep, &st), 0);
 	return st;
 }
 
@@ -165,7 +165,7 @@ static void check_sizes(void)
 		MOST + 1, LARGE,
 	};
 	unsigned int n = sizeof(sizes) / sizeof(sizes[0]);
-	struct rdmamsg_counters c;
+	struct rdmamsg_stats c;
 
 	connect_ends(&opts);
 	send_sizes(sizes, n);

@@ -51,7 +51,7 @@ static void expect_resumed(unsigned int times)
 
 static void takes_over(struct side *s)
 {
-	struct rdmamsg_ep_path path = { .size = sizeof(path) };
+	struct rdmamsg_ep_path_attr path = { .size = sizeof(path) };
 
 	connect_with(&twice);
 	report(s, IBV_EVENT_PORT_ERR, s->ep->lane.port);

@@ -105,13 +105,13 @@ static void send__large_HAS_THE_KEY_OF_THE_REGION(void **state)
 
 static void send__middle_size_IS_NOT_COPIED(void **state)
 {
-	struct rdmamsg_counters st = { .size = sizeof(st) };
+	struct rdmamsg_stats st = { .size = sizeof(st) };
 
 	connect_and_register();
 	assert_int_equal(send_from(data, MIDDLE, region), 0);
 	WAIT_FOR(server.messages == 1 && client.sent == 1);
 	assert_memory_equal(got, data, MIDDLE);
-	assert_int_equal(rdmamsg_ep_stats(client.ep, &st), 0);
+	assert_int_equal(rdmamsg_ep_get_stats(client.ep, &st), 0);
 	assert_int_equal(st.sent_rendezvous, 1);
 	assert_int_equal(st.bytes_copied, 0);
 }
@@ -161,7 +161,7 @@ static void send__mixed_segments_ARRIVE(void **state)
 
 static void send__from_the_cache_HITS(void **state)
 {
-	struct rdmamsg_cache_counters st = { .size = sizeof(st) };
+	struct rdmamsg_cache_stats st = { .size = sizeof(st) };
 	struct rdmamsg_cache *cache;
 
 	connect_ends(&opts);
@@ -178,7 +178,7 @@ static void send__from_the_cache_HITS(void **state)
 		WAIT_FOR(server.messages == i + 1 && client.sent == i + 1);
 		assert_memory_equal(got, other, LARGE);
 	}
-	assert_int_equal(rdmamsg_cache_stats(cache, &st), 0);
+	assert_int_equal(rdmamsg_cache_get_stats(cache, &st), 0);
 	assert_int_equal(st.misses, 1);
 	assert_int_equal(st.hits, 3);
 	assert_int_equal(rdmamsg_cache_invalidate(cache, other, LARGE), 0);

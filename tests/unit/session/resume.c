@@ -55,9 +55,9 @@ static void idle__lane_lost_GOES_ON(void **state)
 	WAIT_FOR(resumed[0] && resumed[1]);
 	for (int i = 0; i < 2; i++) {
 		const struct side *side = i ? &server : &client;
-		struct rdmamsg_counters s = { .size = sizeof(s) };
+		struct rdmamsg_stats s = { .size = sizeof(s) };
 
-		assert_int_equal(rdmamsg_ep_stats(side->ep, &s), 0);
+		assert_int_equal(rdmamsg_ep_get_stats(side->ep, &s), 0);
 		assert_int_equal(s.lanes_lost, 1);
 		assert_int_equal(s.lanes_resumed, 1);
 		assert_int_equal(s.msgs_repeated, 0);
@@ -154,9 +154,9 @@ static void shared__lanes_lost_EXACTLY_ONCE(void **state)
 
 static uint64_t endpoints_of(const struct side *s)
 {
-	struct rdmamsg_counters stats = { .size = sizeof(stats) };
+	struct rdmamsg_stats stats = { .size = sizeof(stats) };
 
-	assert_int_equal(rdmamsg_stats(s->ctx, &stats), 0);
+	assert_int_equal(rdmamsg_get_stats(s->ctx, &stats), 0);
 	return stats.endpoints;
 }
 
@@ -172,7 +172,7 @@ static void standby__lanes_lost_TAKES_OVER(void **state)
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers, .failover = &twice,
 	};
-	struct rdmamsg_ep_path path = { .size = sizeof(path) };
+	struct rdmamsg_ep_path_attr path = { .size = sizeof(path) };
 
 	connect_ends(&opts);
 	flows[0].end = flows[1].end = 400;
@@ -201,7 +201,7 @@ static void standby__lanes_lost_TAKES_OVER(void **state)
 /* rdmamsg_ep_path_query() gives what on_path has told last. */
 static void check_path(struct rdmamsg_ep *ep)
 {
-	struct rdmamsg_ep_path path = { .size = sizeof(path) };
+	struct rdmamsg_ep_path_attr path = { .size = sizeof(path) };
 	int i = rdmamsg_ep_user(ep) == &server;
 
 	assert_int_equal(rdmamsg_ep_path_query(ep, &path), 0);

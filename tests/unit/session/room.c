@@ -190,9 +190,9 @@ static void expect_all(uint32_t n)
 /* Each refusal was for want of credit. */
 static void expect_no_credit(const struct end *e)
 {
-	struct rdmamsg_counters c = { .size = sizeof(c) };
+	struct rdmamsg_stats c = { .size = sizeof(c) };
 
-	assert_int_equal(rdmamsg_ep_stats(e->ep, &c), 0);
+	assert_int_equal(rdmamsg_ep_get_stats(e->ep, &c), 0);
 	assert_int_equal(c.sends_refused, e->refused);
 	assert_int_equal(c.credit_stalls, e->refused);
 }

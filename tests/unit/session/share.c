@@ -111,9 +111,9 @@ static unsigned int join_all(const char *from)
 
 static uint64_t refused_for_memory(void)
 {
-	struct rdmamsg_listener_counters s = { .size = sizeof(s) };
+	struct rdmamsg_listener_stats s = { .size = sizeof(s) };
 
-	assert_int_equal(rdmamsg_listener_stats(listener, &s), 0);
+	assert_int_equal(rdmamsg_listener_get_stats(listener, &s), 0);
 	return s.rejected_memory;
 }
 
@@ -243,9 +243,9 @@ static void accept__after_the_last_one_ended_NOTHING_IS_HELD(void **state)
 
 static uint64_t offences(void)
 {
-	struct rdmamsg_listener_counters s = { .size = sizeof(s) };
+	struct rdmamsg_listener_stats s = { .size = sizeof(s) };
 
-	assert_int_equal(rdmamsg_listener_stats(listener, &s), 0);
+	assert_int_equal(rdmamsg_listener_get_stats(listener, &s), 0);
 	return s.offences;
 }
 

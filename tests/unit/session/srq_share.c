@@ -315,7 +315,7 @@ static void rendezvous__without_receives_for_answers_ONE_AT_A_TIME(void **state)
 /* A later queue pair may get the number of the destroyed one. */
 static void messages__of_one_that_ends_ARE_ITS_OWN(void **state)
 {
-	struct rdmamsg_srq_counters st = { .size = sizeof(st) };
+	struct rdmamsg_srq_stats st = { .size = sizeof(st) };
 
 	serve(64, 16, 0);
 	join();
@@ -329,7 +329,7 @@ static void messages__of_one_that_ends_ARE_ITS_OWN(void **state)
 	WAIT_FOR(server.closed);
 	hidden = false;
 	both();
-	assert_int_equal(rdmamsg_srq_stats(shared, &st), 0);
+	assert_int_equal(rdmamsg_srq_get_stats(shared, &st), 0);
 	assert_int_equal(st.strays, 0);
 	rdmamsg_ep_release(ends[0]);
 }
@@ -372,9 +372,9 @@ static void write__with_immediate_data_not_agreed_ENDS(void **state)
 
 static uint64_t strays(void)
 {
-	struct rdmamsg_srq_counters st = { .size = sizeof(st) };
+	struct rdmamsg_srq_stats st = { .size = sizeof(st) };
 
-	assert_int_equal(rdmamsg_srq_stats(shared, &st), 0);
+	assert_int_equal(rdmamsg_srq_get_stats(shared, &st), 0);
 	return st.strays;
 }
 
