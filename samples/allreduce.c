@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A sum over all members of a team. Each member is a process: it listens on
- * PORT + its rank, connects to the members of lower ranks and accepts those of
- * higher ranks. Start the members in the order of their ranks. Each adds the
- * squares of its share of 1 to 1000. With -n as the first argument of each
- * member the devices do it without the processes in between, if all can.
+ * A sum over all members of a team. Each member is a process, and the one of
+ * rank n is at PORT + n. Start them in any order. Each adds the squares of its
+ * share of 1 to 1000. With -n as the first argument of each member the devices
+ * do it without the processes in between, if all can.
  */
 #include "usage.h"
 
 #include <stdint.h>
 
 #include <rdmamsg/chain.h>
-#include <rdmamsg/endpoint.h>
 #include <rdmamsg/rdmamsg.h>
 
 #define TIMEOUT_MS	30000
@@ -20,49 +18,11 @@
 
 static uint32_t rank, size;
 static uint32_t path = RDMAMSG_CHAIN_AUTO;
-static struct rdmamsg_ep *eps[MEMBERS];
 
 static int fail(const char *what)
 {
 	fprintf(stderr, "allreduce: %s: %s\n", what, rdmamsg_error());
 	return 1;
-}
-
-/* An endpoint has no handlers: its messages are for the team. */
-static int meet(struct rdmamsg *ctx, const char *addr, uint32_t first_port)
-{
-	const struct rdmamsg_ep_options opts = {
-		.size = sizeof(opts), .setup_data = &rank,
-		.setup_data_len = sizeof(rank),
-	};
-	struct rdmamsg_listener *listener;
-	struct rdmamsg_ep *ep;
-	const uint32_t *other;
-	char port[16];
-	size_t len;
-
-	(void)snprintf(port, sizeof(port), "%u", first_port + rank);
-	if (rdmamsg_listen(ctx, addr, port, NULL, &listener))
-		return fail("listen");
-	printf("listening on port %s\n", port);
-	fflush(stdout);
-	for (uint32_t i = 0; i < rank; i++) {
-		(void)snprintf(port, sizeof(port), "%u", first_port + i);
-		if (rdmamsg_connect_wait(ctx, addr, port, &opts, TIMEOUT_MS,
-					 &eps[i]))
-			return fail("connect");
-	}
-	for (uint32_t i = rank + 1; i < size; i++) {
-		if (rdmamsg_accept_wait(listener, &opts, TIMEOUT_MS, &ep))
-			return fail("accept");
-		other = rdmamsg_ep_peer_data(ep, &len);
-		if (!other || len != sizeof(*other) || *other <= rank ||
-		    *other >= size || eps[*other])
-			errx(1, "not a member of this team");
-		eps[*other] = ep;
-	}
-	rdmamsg_listener_close(listener);
-	return 0;
 }
 
 /* The sum is of integers, because devices may not add doubles as hosts do. */
@@ -87,17 +47,25 @@ static int work(struct rdmamsg_team *team)
 	return 0;
 }
 
-static int run_team(struct rdmamsg *ctx)
+static int run_team(struct rdmamsg *ctx, const char *addr, uint32_t port)
 {
 	const struct rdmamsg_team_options opts = {
-		.size = sizeof(opts), .path = path,
+		.size = sizeof(opts), .path = path, .timeout_ms = TIMEOUT_MS,
 	};
+	char text[MEMBERS][64];
+	const char *addresses[MEMBERS];
 	struct rdmamsg_team *team;
 	int ret;
 
-	if (rdmamsg_team_create(ctx, &opts, eps, size, rank, &team))
+	for (uint32_t i = 0; i < size; i++) {
+		(void)snprintf(text[i], sizeof(text[i]),
+			       strchr(addr, ':') ? "[%s]:%u" : "%s:%u", addr,
+			       port + i);
+		addresses[i] = text[i];
+	}
+	if (rdmamsg_team_connect(ctx, &opts, addresses, size, rank, &team))
 		return fail("team");
-	ret = work(team);
+	ret = rdmamsg_team_wait(team, -1) ? fail("connect") : work(team);
 	rdmamsg_team_destroy(team);
 	return ret;
 }
@@ -120,12 +88,9 @@ int main(int argc, char **argv)
 		     argv[4], MEMBERS);
 	if (rdmamsg_open(&ctx, NULL))
 		return fail("open");
-	ret = meet(ctx, argv[1], (uint32_t)strtoul(argv[2], NULL, 10));
-	if (!ret)
-		ret = run_team(ctx);
-	for (uint32_t i = 0; i < size; i++)
-		if (eps[i])
-			(void)rdmamsg_ep_close_wait(eps[i], TIMEOUT_MS);
+	ret = run_team(ctx, argv[1], (uint32_t)strtoul(argv[2], NULL, 10));
+	/* the endpoints of the team close */
+	(void)rdmamsg_shutdown_wait(ctx, TIMEOUT_MS);
 	rdmamsg_close(ctx);
 	return ret;
 }

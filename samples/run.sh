@@ -1594,14 +1594,13 @@ squares()
 	for size in 1 2 3 5
 	do
 		pids=
-		rank=0
-		while [ $rank -lt $size ]
+		rank=$size	# the last one starts first
+		while [ $rank -gt 0 ]
 		do
+			rank=$((rank - 1))
 			"$bin/allreduce" "$@" "$addr" $first $rank $size \
 				>"member-$rank" &
 			pids="$pids $!"
-			await grep -q '^listening' "member-$rank"
-			rank=$((rank + 1))
 		done
 		for pid in $pids
 		do

@@ -172,6 +172,9 @@ struct rdmamsg_team_options {
 	 */
 	void (*on_done)(struct rdmamsg_team *team, void *cookie, int status);
 	uint32_t path;			/* enum rdmamsg_chain_path */
+	/* rdmamsg_team_connect(): of the endpoints that it makes */
+	const struct rdmamsg_ep_options *ep;
+	uint32_t timeout_ms;		/* until all are connected; 60000 */
 };
 
 /* Why a team has failed. */
@@ -198,8 +201,24 @@ int rdmamsg_team_create(struct rdmamsg *ctx,
 			struct rdmamsg_ep *const *eps, uint32_t size,
 			uint32_t rank, struct rdmamsg_team **ret);
 /*
- * Destroys the team without on_done, and leaves its endpoints open. If an
- * operation runs, it fails at the other members. team may be NULL.
+ * Makes a team and its endpoints. addresses[i] is "HOST:PORT" or "[HOST]:PORT",
+ * where member i listens; all members have the same list, and may start in any
+ * order. Connecting is the team's first operation: on_done ends it, with a
+ * cookie of NULL, and rdmamsg_team_wait() waits for it. rdmamsg_team_reason()
+ * names the member that is missing, is of another team or is no member. The
+ * endpoints belong to the team. The library borrows what 'ep' points to until
+ * on_done. It sets handlers, user, hello_data and setup_data (-EINVAL). Errors
+ * of rdmamsg_listen() and rdmamsg_connect() come at once.
+ */
+int rdmamsg_team_connect(struct rdmamsg *ctx,
+			 const struct rdmamsg_team_options *opts,
+			 const char *const *addresses, uint32_t size,
+			 uint32_t rank, struct rdmamsg_team **ret);
+/*
+ * Destroys the team without on_done. Leaves the endpoints of
+ * rdmamsg_team_create() open, and begins to close those of
+ * rdmamsg_team_connect(). If an operation runs, it fails at the other members.
+ * team may be NULL.
  */
 void rdmamsg_team_destroy(struct rdmamsg_team *team);
 void *rdmamsg_team_user(const struct rdmamsg_team *team);

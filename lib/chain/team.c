@@ -41,9 +41,13 @@ static void team_put(struct rdmamsg_team *t)
 /* Takes the endpoint out of a team that is destroyed. */
 static void leave(struct chain_ep *end)
 {
+	struct rdmamsg_ep *ep = end->team->owns ? end->ep : NULL;
+
 	end->team = NULL;
 	end->busy = NULL;
 	rdmamsg__chain_ep_put(end);
+	if (ep)
+		rdmamsg_ep_close(ep);
 }
 
 static void say_fail(struct rdmamsg_team *t, struct chain_ep *end)
@@ -76,7 +80,7 @@ static void drop_native(struct rdmamsg_team *t)
 	t->chain->native = NULL;
 	t->native = false;
 	for (uint32_t i = 0; i < t->size; i++) {
-		if (i == t->rank)
+		if (!t->members[i])
 			continue;
 		rdmamsg__channel_close(t->members[i]);
 		t->members[i]->met = MET_NOT;
@@ -92,7 +96,7 @@ static void fail(struct rdmamsg_team *t, const struct rdmamsg_team_failure *why)
 	rdmamsg__chain_fail(t->chain, NO_STEP, why->error, "%s", why->text);
 	drop_native(t);
 	for (uint32_t i = 0; i < t->size && why->told_by == t->rank; i++)
-		if (i != t->rank)
+		if (t->members[i])
 			say_fail(t, t->members[i]);
 }
 
@@ -250,16 +254,15 @@ void rdmamsg__team_writable(struct chain_ep *end)
 
 /* ---- public ----------------------------------------------------------- */
 
-static int check_args(struct rdmamsg *ctx, struct rdmamsg_ep *const *eps,
-		      uint32_t size, uint32_t rank,
-		      struct rdmamsg_team *const *ret)
+static int check_args(struct rdmamsg *ctx, const void *members, uint32_t size,
+		      uint32_t rank, struct rdmamsg_team *const *ret,
+		      const char *call)
 {
-	if (!ctx || !eps || !ret)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_team_create: ctx, eps "
-				     "or ret is NULL");
+	if (!ctx || !members || !ret)
+		return rdmamsg__fail(-EINVAL, "%s: an argument is NULL", call);
 	if (!size || size > RDMAMSG_TEAM_MAX || rank >= size)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_team_create: rank %u of "
-				     "%u members: at most %u", rank, size,
+		return rdmamsg__fail(-EINVAL, "%s: rank %u of %u members: at "
+				     "most %u", call, rank, size,
 				     RDMAMSG_TEAM_MAX);
 	return rdmamsg__ctx_check(ctx);
 }
@@ -268,7 +271,7 @@ static int check_args(struct rdmamsg *ctx, struct rdmamsg_ep *const *eps,
 static void leave_all(struct rdmamsg_team *t, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (i != t->rank && !t->members[i]->fail_due)
+		if (t->members[i] && !t->members[i]->fail_due)
 			leave(t->members[i]);
 }
 
@@ -341,17 +344,27 @@ static void team_free(struct rdmamsg_team *t)
 	team_put(t);
 }
 
-int rdmamsg_team_create(struct rdmamsg *ctx,
-			const struct rdmamsg_team_options *opts,
-			struct rdmamsg_ep *const *eps, uint32_t size,
-			uint32_t rank, struct rdmamsg_team **ret_team)
+static int take_opts(struct rdmamsg_team *t,
+		     const struct rdmamsg_team_options *opts, const char *call)
 {
-	int ret = check_args(ctx, eps, size, rank, ret_team);
-	struct rdmamsg_team *t;
+	int ret = rdmamsg__opts_copy(&t->opts, sizeof(t->opts), opts,
+				     "rdmamsg_team_options");
 
-	if (ret)
-		return ret;
-	t = calloc(1, sizeof(*t));
+	if (!ret && t->opts.path > RDMAMSG_CHAIN_NATIVE)
+		ret = rdmamsg__fail(-EINVAL, "%s: path %u: there is none", call,
+				    t->opts.path);
+	return ret;
+}
+
+/* Makes a team without endpoints. */
+static int team_new(struct rdmamsg *ctx,
+		    const struct rdmamsg_team_options *opts, uint32_t size,
+		    uint32_t rank, struct rdmamsg_team **ret_team,
+		    const char *call)
+{
+	struct rdmamsg_team *t = calloc(1, sizeof(*t));
+	int ret;
+
 	if (!t)
 		return rdmamsg__fail(-ENOMEM, "no memory for a team");
 	t->ctx = ctx;
@@ -365,22 +378,125 @@ int rdmamsg_team_create(struct rdmamsg *ctx,
 	if (!t->chain || !t->members)
 		ret = rdmamsg__fail(-ENOMEM, "no memory for a team");
 	else
-		t->chain->team = t;
+		ret = take_opts(t, opts, call);
+	if (ret) {
+		team_free(t);
+		return ret;
+	}
+	t->chain->team = t;
+	*ret_team = t;
+	return 0;
+}
+
+static int take_endpoints(struct rdmamsg_team *t, struct rdmamsg_ep *const *eps)
+{
+	int ret = join_all(t, eps);
+
+	return ret || !meets(t) ? ret : plan_meeting(t);
+}
+
+int rdmamsg_team_create(struct rdmamsg *ctx,
+			const struct rdmamsg_team_options *opts,
+			struct rdmamsg_ep *const *eps, uint32_t size,
+			uint32_t rank, struct rdmamsg_team **ret_team)
+{
+	struct rdmamsg_team *t;
+	int ret = check_args(ctx, eps, size, rank, ret_team,
+			     "rdmamsg_team_create");
+
 	if (!ret)
-		ret = rdmamsg__opts_copy(&t->opts, sizeof(t->opts), opts,
-					 "rdmamsg_team_options");
-	if (!ret && t->opts.path > RDMAMSG_CHAIN_NATIVE)
-		ret = rdmamsg__fail(-EINVAL, "rdmamsg_team_create: path %u: "
-				    "there is none", t->opts.path);
-	if (!ret)
-		ret = join_all(t, eps);
-	if (!ret && meets(t))
-		ret = plan_meeting(t);
+		ret = team_new(ctx, opts, size, rank, &t,
+			       "rdmamsg_team_create");
+	if (ret)
+		return ret;
+	ret = take_endpoints(t, eps);
 	if (ret) {
 		team_free(t);
 		return ret;
 	}
 	list_add_tail(&ctx->chains->teams, &t->node);
+	*ret_team = t;
+	return 0;
+}
+
+/* ---- a team that makes its endpoints ---------------------------------- */
+
+static void drop_mesh(struct rdmamsg_team *t)
+{
+	struct mesh *m = t->mesh;
+
+	t->mesh = NULL;
+	rdmamsg__mesh_free(m);
+}
+
+void rdmamsg__team_unformed(struct rdmamsg_team *t,
+			    const struct rdmamsg_team_failure *why)
+{
+	drop_mesh(t);
+	fail(t, why);
+}
+
+/* The team's first run, that of forming it, has no steps. */
+void rdmamsg__team_formed(struct rdmamsg_team *t)
+{
+	struct rdmamsg_team_failure r = {
+		.rank = t->rank, .told_by = t->rank,
+		.who = RDMAMSG_WHO_LOCAL, .cause = RDMAMSG_CAUSE_RESOURCES,
+	};
+
+	r.error = rdmamsg__try(take_endpoints(t, rdmamsg__mesh_eps(t->mesh)));
+	if (!r.error) {
+		rdmamsg__mesh_let_go(t->mesh);
+		drop_mesh(t);
+		rdmamsg__chain_loop(t->chain);
+		return;
+	}
+	(void)snprintf(r.text, sizeof(r.text), "member %u: %.160s", t->rank,
+		       rdmamsg__text());
+	rdmamsg__team_unformed(t, &r);
+}
+
+static int check_ep_opts(struct rdmamsg_team *t)
+{
+	const struct rdmamsg_ep_options *o = &t->ep_opts;
+	int ret = rdmamsg__opts_copy(&t->ep_opts, sizeof(t->ep_opts),
+				     t->opts.ep, "rdmamsg_ep_options");
+
+	if (!ret && (o->handlers || o->user || o->hello_data || o->setup_data))
+		ret = rdmamsg__fail(-EINVAL, "rdmamsg_team_connect: the team "
+				    "sets handlers, user, hello_data and "
+				    "setup_data of its endpoints");
+	return ret;
+}
+
+int rdmamsg_team_connect(struct rdmamsg *ctx,
+			 const struct rdmamsg_team_options *opts,
+			 const char *const *addresses, uint32_t size,
+			 uint32_t rank, struct rdmamsg_team **ret_team)
+{
+	struct rdmamsg_team *t;
+	int ret = check_args(ctx, addresses, size, rank, ret_team,
+			     "rdmamsg_team_connect");
+
+	if (!ret)
+		ret = rdmamsg__ctx_takes(ctx);
+	if (!ret)
+		ret = team_new(ctx, opts, size, rank, &t,
+			       "rdmamsg_team_connect");
+	if (ret)
+		return ret;
+	t->owns = true;
+	ret = check_ep_opts(t);
+	if (!ret)
+		ret = rdmamsg__mesh_new(t, addresses, &t->mesh);
+	if (ret) {
+		team_free(t);
+		return ret;
+	}
+	list_add_tail(&ctx->chains->teams, &t->node);
+	rdmamsg__chain_hold(t->chain);
+	if (size == 1)
+		rdmamsg__team_formed(t);
 	*ret_team = t;
 	return 0;
 }
@@ -401,6 +517,7 @@ void rdmamsg_team_destroy(struct rdmamsg_team *t)
 {
 	if (!t || rdmamsg__try(rdmamsg__ctx_check(t->ctx)))
 		return;
+	drop_mesh(t);
 	if (t->chain->state == CHAIN_RUNS)
 		abort_as(t, "destroyed the team in an operation");
 	list_del(&t->node);
@@ -411,8 +528,10 @@ void rdmamsg_team_destroy(struct rdmamsg_team *t)
 
 void rdmamsg_team_abort(struct rdmamsg_team *t)
 {
-	if (t && !rdmamsg__try(rdmamsg__ctx_check(t->ctx)))
-		abort_as(t, "aborted the operation");
+	if (!t || rdmamsg__try(rdmamsg__ctx_check(t->ctx)))
+		return;
+	drop_mesh(t);
+	abort_as(t, "aborted the operation");
 }
 
 uint32_t rdmamsg_team_path(const struct rdmamsg_team *t)

@@ -8,9 +8,11 @@
 #include <stdint.h>
 
 #include <rdmamsg/chain.h>
+#include <rdmamsg/rdmamsg.h>
 
 #include "base/list.h"
 #include "chain/chain.h"
+#include "chain/mesh.h"
 
 struct rdmamsg_team {
 	struct rdmamsg *ctx;
@@ -27,10 +29,17 @@ struct rdmamsg_team {
 	bool native;			/* else the loop runs all operations */
 	uint8_t *temp;			/* all-reduce: received elements */
 	size_t temp_size;
+	struct mesh *mesh;		/* of rdmamsg_team_connect(), or NULL */
+	bool owns;			/* the endpoints: closes them */
 	struct rdmamsg_team_options opts;
+	struct rdmamsg_ep_options ep_opts;	/* of those that it makes */
 	struct rdmamsg_team_failure reason;
 };
 
+/* All endpoints are up, or the reason why they will not be. */
+void rdmamsg__team_formed(struct rdmamsg_team *t);
+void rdmamsg__team_unformed(struct rdmamsg_team *t,
+			    const struct rdmamsg_team_failure *why);
 /* Starts the steps of the operation. */
 void rdmamsg__team_go(struct rdmamsg_team *t);
 /* The channel to the member has failed. 'why' says how. */

@@ -129,7 +129,7 @@ int rdmamsg_timer_stop(struct rdmamsg_timer *t)
 void rdmamsg_timer_destroy(struct rdmamsg_timer *t)
 {
 	/* in a forked child the context is the parent's */
-	if (rdmamsg_timer_stop(t))
+	if (!t || rdmamsg_timer_stop(t))
 		return;
 	rdmamsg__timers_release(&t->ctx->loop.timers, 1);
 	list_del(&t->node);

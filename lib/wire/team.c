@@ -22,6 +22,12 @@ struct wire_meet {
 	uint32_t can, qp_num, psn, recv_qp_num;
 };
 
+struct wire_hello {
+	char magic[4];
+	uint32_t size, rank;
+};
+
+_Static_assert(sizeof(struct wire_hello) == PROTO_TEAM_HELLO_LEN, "wire HELLO");
 _Static_assert(sizeof(struct wire_meet) == PROTO_TEAM_MEET_LEN, "wire MEET");
 _Static_assert(sizeof(struct wire_fail) == PROTO_TEAM_FAIL_LEN, "wire FAIL");
 
@@ -103,5 +109,31 @@ int rdmamsg__team_meet_decode(struct proto_team_meet *m, const void *buf,
 		.can = le32toh(w.can), .qp_num = le32toh(w.qp_num),
 		.psn = le32toh(w.psn), .recv_qp_num = le32toh(w.recv_qp_num),
 	};
+	return 0;
+}
+
+void rdmamsg__team_hello_encode(const struct proto_team_hello *h,
+				uint8_t out[static PROTO_TEAM_HELLO_LEN])
+{
+	const struct wire_hello w = {
+		.magic = { 'T', 'E', 'A', 'M' }, .size = htole32(h->size),
+		.rank = htole32(h->rank),
+	};
+
+	memcpy(out, &w, sizeof(w));
+}
+
+int rdmamsg__team_hello_decode(struct proto_team_hello *h, const void *buf,
+			       size_t len)
+{
+	struct wire_hello w;
+
+	if (len != sizeof(w))
+		return -EPROTO;
+	memcpy(&w, buf, sizeof(w));
+	if (memcmp(w.magic, "TEAM", sizeof(w.magic)) != 0)
+		return -EPROTO;
+	h->size = le32toh(w.size);
+	h->rank = le32toh(w.rank);
 	return 0;
 }

@@ -12,6 +12,11 @@
  *  0 u32 rank of the member that has failed   4 u32 errno, 1..4095
  *  8 u8 who   9 u8 cause   10 u16 length of the text   12 text, at most 191
  *
+ * Two members that connect for rdmamsg_team_connect() tell each other, in the
+ * program's data of HELLO, of SETUP or of a reject:
+ *
+ *  0 "TEAM"   4 u32 size of the team   8 u32 rank of who says it
+ *
  * The members of a team that asks for native runs meet before the first
  * operation. Each sends to each other one a message with PROTO_TEAM_MEET_TAG,
  * and, if all can, one with PROTO_TEAM_MET_TAG when its channels are connected:
@@ -40,12 +45,17 @@ enum proto_team_kind {
 #define PROTO_TEAM_MEET_TAG	0x3ffeu
 #define PROTO_TEAM_MET_TAG	0x3ffdu
 #define PROTO_TEAM_MEET_LEN	16
+#define PROTO_TEAM_HELLO_LEN	12
 
 /* In PROTO_TEAM_MET_TAG, all but 'can' is 0. */
 struct proto_team_meet {
 	bool can;
 	uint32_t qp_num, psn;		/* of what sends to the receiver */
 	uint32_t recv_qp_num;		/* for what the receiver sends */
+};
+
+struct proto_team_hello {
+	uint32_t size, rank;
 };
 
 struct proto_team_fail {
@@ -83,5 +93,10 @@ void rdmamsg__team_meet_encode(const struct proto_team_meet *m,
 /* -EPROTO: too short, or a value is out of range: numbers have 24 bits. */
 int rdmamsg__team_meet_decode(struct proto_team_meet *m, const void *buf,
 			      size_t len);
+void rdmamsg__team_hello_encode(const struct proto_team_hello *h,
+				uint8_t out[static PROTO_TEAM_HELLO_LEN]);
+/* -EPROTO: of another length, or not of a team. */
+int rdmamsg__team_hello_decode(struct proto_team_hello *h, const void *buf,
+			       size_t len);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <rdmamsg/chain.h>
 
@@ -97,6 +98,63 @@ static void do_team(void)
 							   &members[i]));
 		begin(ret[0], ret[1]);
 	}
+	for (int i = 0; i < 2; i++)
+		rdmamsg_team_destroy(members[i].team);
+}
+
+/* ---- a team that makes its endpoints ------------------------------------- */
+
+#define TEAM_PORT	18519	/* of the first member; nobody else is here */
+
+static bool connecting_failed;
+
+static void on_connect_done(struct rdmamsg_team *team, void *cookie, int status)
+{
+	struct member *m = rdmamsg_team_user(team);
+
+	m->done++;
+	reported += status != 0;
+	connecting_failed |= status != 0;
+	if (cookie)
+		fail("connecting ends with a cookie");
+}
+
+static void connect_member(int i, const char *const *addresses)
+{
+	const struct rdmamsg_team_options opts = {
+		.size = sizeof(opts), .user = &members[i],
+		.on_done = on_connect_done, .timeout_ms = SHORTAGE_MS,
+	};
+
+	if (told(rdmamsg_team_connect(ctxs[i], &opts, addresses, 2,
+				      (uint32_t)i, &members[i].team)))
+		members[i].team = NULL;
+	else
+		members[i].begun = 1;
+	connecting_failed |= !members[i].team;
+}
+
+static bool connected_or_not(void)
+{
+	return connecting_failed || operations_done();
+}
+
+/* The other member of one that has failed would wait for it. */
+static void do_team_connect(void)
+{
+	char first[64];
+	const char *const addresses[] = { first, "nowhere:1" };
+
+	(void)snprintf(first, sizeof(first), "%s:%d", address, TEAM_PORT);
+	memset(members, 0, sizeof(members));
+	connecting_failed = false;
+	for (int i = 0; i < 2; i++)
+		connect_member(i, addresses);
+	(void)drive(connected_or_not, BODY_MS);
+	for (int i = 0; i < 2 && connecting_failed; i++)
+		rdmamsg_team_abort(members[i].team);
+	if (!drive(operations_done, BODY_MS) && !failure[0])
+		fail("connecting of a team has not ended");
 	for (int i = 0; i < 2; i++)
 		rdmamsg_team_destroy(members[i].team);
 }
@@ -293,6 +351,7 @@ static void do_team_native(void)
 
 const struct scenario chain_scenarios[] = {
 	{ "team", CONNECTED, do_team },
+	{ "team-connect", OPEN, do_team_connect },
 	{ "chain", CONNECTED, do_chain },
 	{ "team-native", CONNECTED, do_team_native, .native = true },
 	{ "chain-native", CONNECTED, do_chain_native, .native = true },

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Description: an accepted record FAIL has a whole, printable text and an
- * errno, and survives a round trip, byte for byte. So does a MEET, whose numbers
- * have 24 bits.
+ * errno, and survives a round trip, byte for byte. So do a MEET, whose numbers
+ * have 24 bits, and what members tell each other when they connect.
  */
 #include "wire/team.h"
 
@@ -30,6 +30,18 @@ static void meet(const uint8_t *data, size_t size)
 	must(!memcmp(out, data, sizeof(out)));
 }
 
+static void hello(const uint8_t *data, size_t size)
+{
+	uint8_t out[PROTO_TEAM_HELLO_LEN];
+	struct proto_team_hello h;
+
+	if (rdmamsg__team_hello_decode(&h, data, size))
+		return;
+	must(size == sizeof(out));
+	rdmamsg__team_hello_encode(&h, out);
+	must(!memcmp(out, data, sizeof(out)));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint8_t out[PROTO_TEAM_FAIL_MAX];
@@ -37,6 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t len;
 
 	meet(data, size);
+	hello(data, size);
 	if (rdmamsg__team_fail_decode(&f, data, size))
 		return 0;
 	must(f.error >= 1 && f.error <= 4095);

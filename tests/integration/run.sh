@@ -22,7 +22,7 @@ programs="device errors arguments handles log stats ends fork connect setup
 	raw rma atomics
 	layout window features process left links shutdown
 	regcache srq srq_options pool pd guard group thousands
-	strangers auth chain chain_native chain_carried team team_leave team_native dc
+	strangers auth chain chain_native chain_carried team team_connect team_leave team_native dc
 	dc_onesided dc_native dc_onesided_native dc_lease"
 
 [ $# -ge 1 ] || { sed -n 's/^# //; 4,5p' "$0" >&2; exit 2; }

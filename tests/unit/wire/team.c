@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: FAIL of a team, and the records of a meeting: round trips, and
- * bytes that are refused.
+ * Description: FAIL of a team, the records of a meeting and what members tell
+ * each other when they connect: round trips, and bytes that are refused.
  */
 #include "wire/team.h"
 
@@ -111,6 +111,28 @@ static void meet__wrong_bytes_EPROTO(void **state)
 	assert_int_equal(m.qp_num, 77);
 }
 
+static void hello__encode_then_decode_SAME(void **state)
+{
+	static const struct proto_team_hello us = { .size = 5, .rank = 4 };
+	uint8_t buf[PROTO_TEAM_HELLO_LEN + 1] = { 0 };
+	struct proto_team_hello h = { 0 };
+
+	rdmamsg__team_hello_encode(&us, buf);
+	assert_int_equal(rdmamsg__team_hello_decode(&h, buf,
+						    PROTO_TEAM_HELLO_LEN), 0);
+	assert_int_equal(h.size, 5);
+	assert_int_equal(h.rank, 4);
+	for (size_t len = 0; len <= sizeof(buf); len++)
+		if (len != PROTO_TEAM_HELLO_LEN)
+			assert_int_equal(rdmamsg__team_hello_decode(&h, buf,
+								    len),
+					 -EPROTO);
+	buf[3] = 'm';
+	assert_int_equal(rdmamsg__team_hello_decode(&h, buf,
+						    PROTO_TEAM_HELLO_LEN),
+			 -EPROTO);
+}
+
 static void tag__parts_are_APART(void **state)
 {
 	assert_int_equal(rdmamsg__team_tag(PROTO_TEAM_ALLREDUCE, 0x1f, 0x1ff),
@@ -128,6 +150,7 @@ int main(void)
 		cmocka_unit_test(decode__wrong_bytes_EPROTO),
 		cmocka_unit_test(meet__encode_then_decode_SAME),
 		cmocka_unit_test(meet__wrong_bytes_EPROTO),
+		cmocka_unit_test(hello__encode_then_decode_SAME),
 		cmocka_unit_test(tag__parts_are_APART),
 	};
 
