@@ -436,7 +436,10 @@ void rdmamsg__team_unformed(struct rdmamsg_team *t,
 	fail(t, why);
 }
 
-/* The team's first run, that of forming it, has no steps. */
+/*
+ * The team's first run, that of forming it, has no steps. Members that ask for
+ * native runs meet in it.
+ */
 void rdmamsg__team_formed(struct rdmamsg_team *t)
 {
 	struct rdmamsg_team_failure r = {
@@ -445,15 +448,18 @@ void rdmamsg__team_formed(struct rdmamsg_team *t)
 	};
 
 	r.error = rdmamsg__try(take_endpoints(t, rdmamsg__mesh_eps(t->mesh)));
-	if (!r.error) {
-		rdmamsg__mesh_let_go(t->mesh);
-		drop_mesh(t);
-		rdmamsg__chain_loop(t->chain);
+	if (r.error) {
+		(void)snprintf(r.text, sizeof(r.text), "member %u: %.160s",
+			       t->rank, rdmamsg__text());
+		rdmamsg__team_unformed(t, &r);
 		return;
 	}
-	(void)snprintf(r.text, sizeof(r.text), "member %u: %.160s", t->rank,
-		       rdmamsg__text());
-	rdmamsg__team_unformed(t, &r);
+	rdmamsg__mesh_let_go(t->mesh);
+	drop_mesh(t);
+	if (t->chain->meets)
+		rdmamsg__meeting_start(t->chain);
+	else
+		rdmamsg__team_go(t);
 }
 
 static int check_ep_opts(struct rdmamsg_team *t)

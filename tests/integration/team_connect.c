@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Teams that make their endpoints from a list of addresses. */
+#include "abilities.h"
 #include "common.h"
 
 #include <rdmamsg/chain.h>
@@ -190,6 +191,27 @@ static void connect__options_ARE_TAKEN(void **state)
 					    0, &members[0]), -EMSGSIZE, "");
 	assert_sum(2);
 	stop(0, 2);
+}
+
+/* The members meet while they connect, so that the way is known then. */
+static void connect__native_MEET_AS_WELL(void **state)
+{
+	struct rdmamsg_team_options opts = { .path = RDMAMSG_CHAIN_NATIVE };
+	const uint32_t path = test_has(RDMAMSG_CAP_CHAINS, RDMAMSG_CAP_NATIVE) ?
+			      RDMAMSG_CHAIN_NATIVE : RDMAMSG_CHAIN_LOOP;
+
+	choose_addresses();
+	for (uint32_t i = 0; i < 3; i++) {
+		members[i] = (struct member){ .ctx = test_open(NULL) };
+		assert_int_equal(try_connect(i, 3, &opts), 0);
+	}
+	WAIT_FOR(all_done(0, 3, 1));
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(rdmamsg_team_path(members[i].team), path);
+	assert_sum(3);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(rdmamsg_team_path(members[i].team), path);
+	stop(0, 3);
 }
 
 /* ---- badly ------------------------------------------------------------ */
@@ -400,6 +422,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(connect__alone_AT_ONCE),
 	TEST(connect__runs_EBUSY_and_waits),
 	TEST(connect__options_ARE_TAKEN),
+	TEST(connect__native_MEET_AS_WELL),
 	TEST(connect__one_is_missing_NAMED_BY_ALL),
 	TEST(connect__first_that_gives_up_NAMES_THE_MISSING),
 	TEST(connect__lists_differ_EPROTO),
