@@ -358,10 +358,13 @@ int rdmamsg_device_caps(const char *device,
 int rdmamsg_device_cap_query(const char *device, enum rdmamsg_cap_id id,
 			     struct rdmamsg_device_cap_attr *cap);
 
-/* Returns the bytes of an enum ibv_mtu, or 0 if it has no such value. */
-uint32_t rdmamsg_mtu_bytes(uint32_t code);
-/* Returns the largest enum ibv_mtu of at most so many bytes, or 0. */
-uint32_t rdmamsg_mtu_code(uint32_t bytes);
+/* The bytes of an enum ibv_mtu, or 0 if it has no such value. */
+#define RDMAMSG_MTU_BYTES(code) \
+	((code) >= 1u && (code) <= 5u ? 128u << (code) : 0u)
+/* The largest enum ibv_mtu of at most so many bytes, or 0. */
+#define RDMAMSG_MTU_CODE(bytes) \
+	(((bytes) >= 256u) + ((bytes) >= 512u) + ((bytes) >= 1024u) + \
+	 ((bytes) >= 2048u) + ((bytes) >= 4096u) + 0u)
 /* 4.096 us * 2^n in nanoseconds: ack_timeout, ack_delay, subnet_timeout */
 #define RDMAMSG_TIMEOUT_NS(n)	((uint64_t)4096 << (n))
 

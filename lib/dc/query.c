@@ -48,7 +48,7 @@ static int take_dct(const struct dc_port *p, struct rdmamsg_dc_target_attr *a)
 	a->state = q.qp_state;
 	a->access = q.qp_access_flags;
 	a->port = q.port_num;
-	a->mtu = rdmamsg_mtu_bytes(q.path_mtu);
+	a->mtu = RDMAMSG_MTU_BYTES(q.path_mtu);
 	a->pkey_index = q.pkey_index;
 	a->min_rnr_timer = q.min_rnr_timer;
 	a->service_level = q.ah_attr.sl;
@@ -144,7 +144,7 @@ static int take_qp(const struct rdmamsg_device *d, struct ibv_qp *qp, int mask,
 	snprintf(a->device, sizeof(a->device), "%s", d->name);
 	a->qp_state = q->qp_state;
 	a->port = q->port_num;
-	a->mtu = rdmamsg_mtu_bytes(q->path_mtu);
+	a->mtu = RDMAMSG_MTU_BYTES(q->path_mtu);
 	a->pkey_index = q->pkey_index;
 	a->ack_timeout = q->timeout;
 	a->retry_count = q->retry_cnt;

@@ -57,21 +57,6 @@ int rdmamsg_port_is_usable(const struct rdmamsg_port_attr *attr)
 
 /* ---- codes ------------------------------------------------------------ */
 
-uint32_t rdmamsg_mtu_bytes(uint32_t code)
-{
-	return code >= IBV_MTU_256 && code <= IBV_MTU_4096 ?
-	       128u << code : 0;
-}
-
-uint32_t rdmamsg_mtu_code(uint32_t bytes)
-{
-	uint32_t code = IBV_MTU_4096;
-
-	while (code && rdmamsg_mtu_bytes(code) > bytes)
-		code--;
-	return code;
-}
-
 /* Returns 0 for an unknown code. */
 static uint32_t lanes_of_width(uint32_t code)
 {

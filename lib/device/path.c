@@ -20,6 +20,7 @@
 #include <sys/socket.h>
 
 #include <infiniband/verbs.h>
+#include <rdmamsg/device.h>
 #include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
 
@@ -298,15 +299,6 @@ static int find_pkey(struct oob *oob, const struct rdmamsg_device *d,
 	return 0;
 }
 
-static uint8_t mtu_code(uint32_t bytes)
-{
-	uint8_t code = IBV_MTU_256;
-
-	while (code < IBV_MTU_4096 && 128u << (code + 1) <= bytes)
-		code++;
-	return code;
-}
-
 /* The port of the options, or one that is active. */
 static int choose_port(struct oob *oob, const struct rdmamsg_device *d,
 		       const struct sockaddr *local, struct ibv_port_attr *attr)
@@ -364,7 +356,7 @@ int rdmamsg__path_local(struct oob *oob, const struct rdmamsg_device *d,
 			  PROTO_OOB_ETHERNET : PROTO_OOB_IB;
 	oob->local.lid = attr.lid;
 	oob->local.mtu = (uint8_t)min((int)attr.active_mtu,
-				      (int)mtu_code(p->mtu));
+				      (int)RDMAMSG_MTU_CODE(p->mtu));
 	oob->global = p->flags & RDMAMSG_PATH_GLOBAL;
 	ret = check_path_bits(oob, d, &attr);
 	if (ret)

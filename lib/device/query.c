@@ -387,8 +387,8 @@ void rdmamsg__fill_port(struct rdmamsg_port_attr *a,
 	a->valid = valid_fields(verbs, caps, d);
 	a->state = d->state;
 	a->link_layer = d->link_layer;
-	a->max_mtu = rdmamsg_mtu_bytes(d->max_mtu);
-	a->active_mtu = rdmamsg_mtu_bytes(d->active_mtu);
+	a->max_mtu = RDMAMSG_MTU_BYTES(d->max_mtu);
+	a->active_mtu = RDMAMSG_MTU_BYTES(d->active_mtu);
 	a->max_msg_size = d->max_msg_sz;
 	a->link_mbps = rdmamsg__link_mbps(d->active_width, d->active_speed);
 	a->gid_count = (uint32_t)max(d->gid_tbl_len, 0);

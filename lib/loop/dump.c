@@ -147,7 +147,7 @@ static void dump_port(const struct dump *d, const struct dev *dev, uint8_t port)
 	    "pairs, %u groups",
 	    port, rdmamsg_name(RDMAMSG_NAME_PORT_STATE, a.state),
 	    rdmamsg_name(RDMAMSG_NAME_LINK_LAYER, a.link_layer),
-	    rdmamsg_mtu_bytes(a.active_mtu),
+	    RDMAMSG_MTU_BYTES(a.active_mtu),
 	    rdmamsg__link_mbps(a.active_width, a.active_speed), u.eps, u.qps,
 	    u.groups);
 }

@@ -254,7 +254,7 @@ static bool compare_mtu(const struct visit *v)
 		     small->netdev, large->active_mtu + 104);
 	else if (!small->ethernet)
 		mend(f, "raise the MTU in opensm's partitions.conf: mtu=%u",
-		     rdmamsg_mtu_code(large->active_mtu));
+		     RDMAMSG_MTU_CODE(large->active_mtu));
 	else
 		mend(f, "set the same MTU on both sides");
 	return false;

@@ -199,7 +199,7 @@ static void show_mtu(const char *key, uint32_t bytes)
 	char text[16];
 
 	snprintf(text, sizeof(text), "%u", bytes);
-	emit_coded(key, text, rdmamsg_mtu_code(bytes), -1);
+	emit_coded(key, text, RDMAMSG_MTU_CODE(bytes), -1);
 }
 
 static void show_rate(const struct rdmamsg_port_attr *a)

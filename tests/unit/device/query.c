@@ -675,15 +675,15 @@ static void port__capability_BY_NAME(void **state)
 static void conversions__both_ways_AGREE(void **state)
 {
 	for (uint32_t code = IBV_MTU_256; code <= IBV_MTU_4096; code++) {
-		const uint32_t bytes = rdmamsg_mtu_bytes(code);
+		const uint32_t bytes = RDMAMSG_MTU_BYTES(code);
 
 		assert_int_equal(bytes, 1u << (code + 7));
-		assert_int_equal(rdmamsg_mtu_code(bytes), code);
-		assert_int_equal(rdmamsg_mtu_code(bytes - 1), code - 1);
+		assert_int_equal(RDMAMSG_MTU_CODE(bytes), code);
+		assert_int_equal(RDMAMSG_MTU_CODE(bytes - 1), code - 1);
 	}
-	assert_int_equal(rdmamsg_mtu_bytes(0), 0);
-	assert_int_equal(rdmamsg_mtu_bytes(6), 0);
-	assert_int_equal(rdmamsg_mtu_code(UINT32_MAX), IBV_MTU_4096);
+	assert_int_equal(RDMAMSG_MTU_BYTES(0), 0);
+	assert_int_equal(RDMAMSG_MTU_BYTES(6), 0);
+	assert_int_equal(RDMAMSG_MTU_CODE(UINT32_MAX), IBV_MTU_4096);
 	assert_int_equal(rdmamsg__link_mbps(1, 1), 2500);
 	assert_int_equal(rdmamsg__link_mbps(8, 256), 2400000);
 	assert_int_equal(rdmamsg__link_mbps(2, 3), 0);
