@@ -51,6 +51,7 @@ struct rdmamsg_listener {
 	} again;
 	struct rdmamsg_listen_options opts;
 	struct rdmamsg_ep_options ep;	/* points to copies: */
+	struct rdmamsg_ep_tuning ep_tuning;
 	struct rdmamsg_handlers ep_on;
 	uint8_t ep_hello[PROTO_HELLO_DATA_MAX];
 	void *ep_setup;

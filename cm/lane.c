@@ -84,16 +84,14 @@ static struct resume *find(struct rdmamsg *ctx, const uint8_t *session)
 
 static int accept_lane(struct rdmamsg_request *req, struct resume *r)
 {
-	uint8_t hello[PROTO_LANE_DATA_LEN];
-	struct rdmamsg_ep_options o;
+	struct carrier_options o;
 	struct rdmamsg_ep *carrier;
-	int err = rdmamsg__carrier_options(r, false, req->hello.epoch, hello,
-					   &o);
+	int err = rdmamsg__carrier_options(r, false, req->hello.epoch, &o);
 
 	if (err)
 		return err;
 	rdmamsg__resume_renew(r, req->hello.epoch);
-	err = rdmamsg__request_accept(req, &o, r->ep, &carrier);
+	err = rdmamsg__request_accept(req, &o.ep, r->ep, &carrier);
 	if (err)
 		return err;
 	adopt(carrier, r->ep);

@@ -59,8 +59,7 @@ static const struct range ranges[] = {
 static int copy_ep_options(struct rdmamsg_listener *l,
 			   const struct rdmamsg_ep_options *opts)
 {
-	int ret = rdmamsg__opts_copy(&l->ep, sizeof(l->ep), opts,
-				     "rdmamsg_ep_options");
+	int ret = rdmamsg__ep_options_copy(&l->ep, &l->ep_tuning, opts);
 
 	if (!ret)
 		ret = rdmamsg__opts_copy(&l->ep_on, sizeof(l->ep_on),
@@ -76,7 +75,8 @@ static int copy_ep_options(struct rdmamsg_listener *l,
 	if (ret) {
 		l->ep.srq = NULL;
 		l->ep.pd = NULL;
-		l->ep.recv_pool = l->ep.send_pool = l->ep.ctrl_pool = NULL;
+		l->ep.recv_pool = l->ep.send_pool = NULL;
+		l->ep_tuning.ctrl_pool = NULL;
 		return ret;
 	}
 	rdmamsg__srq_hold(l->ep.srq);
@@ -176,7 +176,7 @@ void rdmamsg__listener_free(struct rdmamsg_listener *l)
 {
 	l->by->unlisten(l);
 	rdmamsg__srq_rele(l->ep.srq);
-	rdmamsg__userpools_rele(&l->ep);
+	rdmamsg__userpools_rele(&l->ep, &l->ep_tuning);
 	rdmamsg__pd_rele(l->ep.pd);
 	rdmamsg__door_close(l->door);
 	rdmamsg__secret_free(l->secret);

@@ -351,10 +351,12 @@ static int serve(const char *addr, const struct rdmamsg_ep_options *opts)
 
 int main(int argc, char **argv)
 {
-	const struct rdmamsg_ep_options opts = {
-		.size = sizeof(opts), .handlers = &handlers,
-		.inline_max = SENT, .eager_max = SENT,
+	const struct rdmamsg_ep_tuning tuning = {
+		.size = sizeof(tuning), .inline_max = SENT, .eager_max = SENT,
 		.pieces_max = RDMAMSG_NONE,
+	};
+	const struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &handlers, .tuning = &tuning,
 	};
 	int ret;
 

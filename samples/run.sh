@@ -1457,7 +1457,7 @@ perf_tune()
 {
 	start "$bin/rdmamsg-perf" server -a "$addr" -p 0
 	returns 0 "$bin/rdmamsg-perf" tune "$addr" -p "$port" -n 3 || return
-	said 'settings for rdmamsg_ep_options(3):'
+	said 'settings for rdmamsg_ep_tuning(3):'
 	said '^inline_max = '
 	said '^eager_max = '
 	said '^pieces_max = '

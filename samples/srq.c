@@ -221,9 +221,11 @@ static void run(void)
 		.buffer_size = o.bytes < BUFFER_MAX ? (uint32_t)o.bytes :
 			       BUFFER_MAX,
 	};
+	const struct rdmamsg_ep_tuning tuning = {
+		.size = sizeof(tuning), .eager_max = srq.buffer_size,
+	};
 	struct rdmamsg_ep_options ep = {
-		.size = sizeof(ep), .handlers = &handlers,
-		.eager_max = srq.buffer_size,
+		.size = sizeof(ep), .handlers = &handlers, .tuning = &tuning,
 	};
 
 	if (rdmamsg_srq_create(ctx, &srq, &ep.srq))

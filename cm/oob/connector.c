@@ -28,7 +28,7 @@ static const char *device_name(const struct rdmamsg_ep *ep, char room[static 64]
 static int attr(const struct rdmamsg_ep *ep, struct ibv_qp_attr *attr,
 		int *mask)
 {
-	rdmamsg__oob_attr(ep->connect.oob, ep->opts.tos, attr, mask);
+	rdmamsg__oob_attr(ep->connect.oob, ep->tuning.tos, attr, mask);
 	return 0;
 }
 

@@ -88,7 +88,7 @@ static int dial_addr(struct rdmamsg_ep *ep)
 {
 	const struct verbs_api *v;
 	struct sockaddr_storage src = { 0 };
-	uint8_t tos = (uint8_t)ep->opts.tos;
+	uint8_t tos = (uint8_t)ep->tuning.tos;
 	int ret, bound;
 
 	v = rdmamsg__choose_dial(rdmamsg__asked(ep->connect.device),
@@ -104,7 +104,7 @@ static int dial_addr(struct rdmamsg_ep *ep)
 				 &ep->connect.id);
 	if (ret)
 		return ret;
-	if (ep->opts.tos != RDMAMSG_NONE) {
+	if (ep->tuning.tos != RDMAMSG_NONE) {
 		ret = rdmamsg__v_set_option(v, ep->connect.id, RDMA_OPTION_ID,
 					    RDMA_OPTION_ID_TOS, &tos,
 					    sizeof(tos));

@@ -84,7 +84,7 @@ static void on_route(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	param.qp_num = ep->lane.hot.qp->qp_num;
 	param.responder_resources = ep->lane.resp_res;
 	param.initiator_depth = ep->lane.init_depth;
-	param.retry_count = (uint8_t)ep->opts.retry_count;
+	param.retry_count = (uint8_t)ep->tuning.retry_count;
 	param.rnr_retry_count = rdmamsg__rnr_retry(ep, rdmamsg__features(ep));
 	param.flow_control = 1;
 	/* a reject may be an answer, which the device of this address uses */

@@ -345,35 +345,31 @@ enum rdmamsg_ep_flags {
 	RDMAMSG_EP_RETRY = 1u << 5,
 };
 
-struct rdmamsg_ep_options {
+/*
+ * How the library and the device do their work: queues, limits, liveness,
+ * attributes of the queue pair. A program that sets none of it works well.
+ * rdmamsg_ep_options has what a program decides.
+ */
+struct rdmamsg_ep_tuning {
 	size_t size;
-	void *user;
-	const struct rdmamsg_handlers *handlers;
-	uint32_t flags;			/* enum rdmamsg_ep_flags */
 
-	const char *source;		/* connect: numeric local address */
-	const char *device;		/* connect: name of the RDMA device */
-	uint32_t timeout_ms;		/* until connected; 10000 */
-	const void *hello_data;		/* the peer has it before it accepts */
-	size_t hello_data_len;		/* up to RDMAMSG_HELLO_DATA_MAX */
-	const void *setup_data;		/* the peer has it when connected */
-	size_t setup_data_len;		/* up to RDMAMSG_SETUP_DATA_MAX */
-
-	uint32_t max_msg_size;		/* largest to receive; 64 MB */
+	/* messages */
 	uint32_t max_copy;		/* limit of rdmamsg_send(); 65536 */
 	uint32_t inline_max;		/* largest sent inline; 240, 0..512 */
 	uint32_t eager_max;		/* largest sent by copy; 8176, ..1 MB */
+	/* largest sent in pieces; the device kind's, ..1 MB, RDMAMSG_NONE */
+	uint32_t pieces_max;
 	uint32_t recv_depth;		/* the peer's credits; 64, 1..65536 */
 	uint32_t send_depth;		/* sends in flight; 128, 1..65536 */
-	uint32_t send_queue;		/* kept before -EAGAIN; 0, ..65536 */
+	uint32_t max_lent;		/* most received bytes kept; 64 MB */
+	struct rdmamsg_pool *ctrl_pool;	/* control messages; send_pool */
 
-	/* peer's device silent: end; 20000. iWARP: its program; 60000 */
-	uint32_t dead_after_ms;
+	/* liveness, beside dead_after_ms */
 	uint32_t stall_after_ms;	/* program silent: on_stalled; 5000 */
 	uint32_t peer_timeout_ms;	/* program silent: end; RDMAMSG_NONE */
-	uint32_t close_timeout_ms;	/* of rdmamsg_ep_close(); 10000 */
 	uint32_t fetch_timeout_ms;	/* large message, + 1 s/MB; 60000 */
 
+	/* the queue pair */
 	uint32_t ack_timeout;		/* 4.096 us * 2^n; from dead_after_ms */
 	uint32_t retry_count;		/* 7, 0..7 */
 	/* 7 is without end; 6, or 7 if the peer has an SRQ; 0..7 */
@@ -382,20 +378,41 @@ struct rdmamsg_ep_options {
 	uint32_t responder_resources;	/* reads served at once; 16, 1..255 */
 	uint32_t initiator_depth;	/* reads issued at once; 16, 1..255 */
 	uint32_t tos;			/* connect: IP TOS; system default */
-	const struct rdmamsg_path *path;	/* rdmamsg_oob_*(), DC */
 	/* of the completion queue; contexts take turns, RDMAMSG_NONE: 0 */
 	uint32_t comp_vector;
+	uint32_t create_flags;		/* enum ibv_qp_create_flags; 0 */
+};
+
+struct rdmamsg_ep_options {
+	size_t size;
+	void *user;
+	const struct rdmamsg_handlers *handlers;
+	uint32_t flags;			/* enum rdmamsg_ep_flags */
+
+	uint32_t timeout_ms;		/* until connected; 10000 */
+	const char *source;		/* connect: numeric local address */
+	const char *device;		/* connect: name of the RDMA device */
+	const struct rdmamsg_path *path;	/* rdmamsg_oob_*(), DC */
+	const void *hello_data;		/* the peer has it before it accepts */
+	size_t hello_data_len;		/* up to RDMAMSG_HELLO_DATA_MAX */
+	const void *setup_data;		/* the peer has it when connected */
+	size_t setup_data_len;		/* up to RDMAMSG_SETUP_DATA_MAX */
+
+	uint32_t max_msg_size;		/* largest to receive; 64 MB */
+	uint32_t send_queue;		/* kept before -EAGAIN; 0, ..65536 */
+	/* peer's device silent: end; 20000. iWARP: its program; 60000 */
+	uint32_t dead_after_ms;
+	uint32_t close_timeout_ms;	/* of rdmamsg_ep_close(); 10000 */
+	const struct rdmamsg_failover *failover;	/* NULL: off */
+
+	/* objects of the program */
 	struct rdmamsg_srq *srq;	/* srq of the context, or none */
 	/* pools of the buffers; NULL: the library's own */
 	struct rdmamsg_pool *recv_pool;	/* excludes srq */
 	struct rdmamsg_pool *send_pool;	/* copies and rdmamsg_msg_alloc() */
-	struct rdmamsg_pool *ctrl_pool;	/* control messages; send_pool */
 	struct rdmamsg_pd *pd;		/* NULL: the device's */
-	uint32_t create_flags;		/* enum ibv_qp_create_flags; 0 */
-	uint32_t max_lent;		/* most received bytes kept; 64 MB */
-	const struct rdmamsg_failover *failover;	/* NULL: off */
-	/* largest sent in pieces; the device kind's, ..1 MB, RDMAMSG_NONE */
-	uint32_t pieces_max;
+
+	const struct rdmamsg_ep_tuning *tuning;	/* NULL: all defaults */
 };
 
 /*
@@ -580,7 +597,7 @@ uint16_t rdmamsg_listener_port(const struct rdmamsg_listener *listener);
 /*
  * rdmamsg_accept() and rdmamsg_reject() end the request, whatever they return.
  * The request decides the device, the local address and the type of service,
- * so 'source', 'device' and 'tos' have no effect. For a request of
+ * so 'source', 'device' and the tuning's 'tos' have no effect. For a request of
  * rdmamsg_oob_listen() only 'source' has no effect. -ECONNRESET: the peer has
  * gone; -ENOMEM, -ENOBUFS, -EMFILE.
  */

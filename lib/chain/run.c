@@ -132,7 +132,7 @@ static int send_copy(const struct step *s)
 
 	if (unlikely(!ep))
 		return rdmamsg__fail(-ESHUTDOWN, "%s", s->end->why.text);
-	if (likely(s->len <= ep->opts.max_copy))
+	if (likely(s->len <= ep->tuning.max_copy))
 		return rdmamsg_send(ep, s->a ? s->a : "", s->len, s->tag, NULL);
 	ret = rdmamsg_msg_alloc(ep, s->len, &msg);
 	if (ret)

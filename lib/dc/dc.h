@@ -151,6 +151,7 @@ struct rdmamsg_dc_sender {
 	struct list due;
 	struct rdmamsg_dc_sender_options opts;
 	struct rdmamsg_ep_options ep;
+	struct rdmamsg_ep_tuning tuning;	/* ep.tuning */
 	struct list addresses;
 	struct list waiting;		/* addresses, the first comes next */
 	uint32_t wait_count;

@@ -317,20 +317,20 @@ void rdmamsg__port_place(const struct dc_port *p, struct dc_place *ret)
 	memcpy(ret->gid, p->path.local.gid, sizeof(ret->gid));
 }
 
-/* Options of connections that count for queue pairs of DC, too. */
-static void take_options(struct dc_port *p, const struct rdmamsg_ep_options *o)
+/* Tuning of connections that counts for queue pairs of DC, too. */
+static void take_tuning(struct dc_port *p, const struct rdmamsg_ep_tuning *t)
 {
 	p->dci_attr = (struct dci_attr){
 		/* endpoints have no timeout without end, either */
-		.ack_timeout = o->ack_timeout == RDMAMSG_NONE ? 0 :
-			       o->ack_timeout,
-		.retry_count = o->retry_count,
-		.rnr_retry_count = o->rnr_retry_count,
-		.depth = o->initiator_depth,
+		.ack_timeout = t->ack_timeout == RDMAMSG_NONE ? 0 :
+			       t->ack_timeout,
+		.retry_count = t->retry_count,
+		.rnr_retry_count = t->rnr_retry_count,
+		.depth = t->initiator_depth,
 	};
-	p->min_rnr_timer = o->min_rnr_timer;
+	p->min_rnr_timer = t->min_rnr_timer;
 	if (!p->path.path.traffic_class)
-		p->path.path.traffic_class = o->tos;
+		p->path.path.traffic_class = t->tos;
 }
 
 static int find_path(struct dc_port *p, const struct port_wants *w)
@@ -340,7 +340,7 @@ static int find_path(struct dc_port *p, const struct port_wants *w)
 				     w->ep->path : &any);
 
 	if (!err && w->ep)
-		take_options(p, w->ep);
+		take_tuning(p, w->ep->tuning);
 	return err ? err : rdmamsg__path_local(&p->path, p->dev->device,
 					       w->local);
 }

@@ -7,6 +7,7 @@
 #include "base/util.h"
 #include "dc/dc.h"
 #include "dc/session.h"
+#include "session/ep.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -91,8 +92,7 @@ static int set_options(struct rdmamsg_dc_sender *s,
 	if (!s->opts.queue_bytes)
 		s->opts.queue_bytes = QUEUE_BYTES;
 	if (!ret)
-		ret = rdmamsg__opts_copy(&s->ep, sizeof(s->ep), s->opts.ep,
-					 "rdmamsg_ep_options");
+		ret = rdmamsg__ep_options_copy(&s->ep, &s->tuning, s->opts.ep);
 	s->opts.ep = NULL;
 	return ret ? ret : rdmamsg__dc_options_check(&s->ep, s->opts.path);
 }

@@ -359,12 +359,18 @@ int rdmamsg_dc_target_get_layout_key(struct rdmamsg_dc_target *t,
 
 /* ---- life ------------------------------------------------------------- */
 
+/* A target's copy of what its options point to. */
+struct target_ep {
+	struct rdmamsg_ep_options opts;	/* first: delete() frees it */
+	struct rdmamsg_ep_tuning tuning;
+};
+
 /* Copies the options. Those of connections are copied without their strings. */
 static int copy_options(struct rdmamsg_dc_target *t,
 			const struct rdmamsg_dc_target_options *opts)
 {
 	struct rdmamsg_dc_target_options *o = &t->opts;
-	struct rdmamsg_ep_options *ep;
+	struct target_ep *ep;
 	int ret = rdmamsg__opts_copy(o, sizeof(*o), opts,
 				     "rdmamsg_dc_target_options");
 
@@ -378,9 +384,9 @@ static int copy_options(struct rdmamsg_dc_target *t,
 		o->ep = NULL;
 		return rdmamsg__fail(-ENOMEM, "no memory for a target");
 	}
-	ret = rdmamsg__opts_copy(ep, sizeof(*ep), o->ep, "rdmamsg_ep_options");
-	o->ep = ep;
-	return ret ? ret : rdmamsg__dc_options_check(ep, o->path);
+	ret = rdmamsg__ep_options_copy(&ep->opts, &ep->tuning, o->ep);
+	o->ep = &ep->opts;
+	return ret ? ret : rdmamsg__dc_options_check(o->ep, o->path);
 }
 
 /* For the device of keys. */

@@ -145,8 +145,8 @@ static void idle(struct dc_peer *peer, const struct ibv_wc *why)
 static uint32_t grant_for(const struct rdmamsg_dc_target *t)
 {
 	const struct rdmamsg_ep_options *ep = t->opts.ep;
-	const uint32_t most = ep && ep->recv_depth ?
-			      min(ep->recv_depth, GRANT) : GRANT;
+	const uint32_t most = ep && ep->tuning->recv_depth ?
+			      min(ep->tuning->recv_depth, GRANT) : GRANT;
 	const uint32_t used = t->granted + HELLOS;
 	const uint32_t left = t->dc->depth > used ? t->dc->depth - used : 0;
 	const uint32_t senders = t->opts.max_senders ?: TARGET_SENDERS;

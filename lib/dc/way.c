@@ -25,13 +25,14 @@ static bool has_only_connections(const struct rdmamsg_ep_options *ep)
 /* Options that DC would ignore. */
 static bool tunes_connections(const struct rdmamsg_ep_options *ep)
 {
-	const uint32_t times = ep->dead_after_ms | ep->stall_after_ms |
-			       ep->peer_timeout_ms | ep->close_timeout_ms |
-			       ep->fetch_timeout_ms;
+	const struct rdmamsg_ep_tuning *t = ep->tuning;
+	const uint32_t times = ep->dead_after_ms | t->stall_after_ms |
+			       t->peer_timeout_ms | ep->close_timeout_ms |
+			       t->fetch_timeout_ms;
 
-	return times || ep->responder_resources || ep->create_flags ||
-	       ep->max_lent || ep->srq || ep->recv_pool || ep->send_pool ||
-	       ep->ctrl_pool;
+	return times || t->responder_resources || t->create_flags ||
+	       t->max_lent || ep->srq || ep->recv_pool || ep->send_pool ||
+	       t->ctrl_pool;
 }
 
 /* A pre-shared key needs a connection, because only a setup proves the key. */

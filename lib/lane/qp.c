@@ -48,13 +48,13 @@ static int check_limits(const struct rdmamsg_ep_options *o,
 	if (send > limit)
 		return rdmamsg__fail(-EINVAL, "send_depth %u: device %s allows "
 				     "%u (its max_qp_wr is %u, %u are ours)",
-				     o->send_depth, d->name,
-				     limit - (send - o->send_depth),
-				     limit, send - o->send_depth);
+				     o->tuning->send_depth, d->name,
+				     limit - (send - o->tuning->send_depth),
+				     limit, send - o->tuning->send_depth);
 	if (recv > limit)
 		return rdmamsg__fail(-EINVAL, "recv_depth %u: device %s allows "
 				     "%u (its max_qp_wr is %u, %u are ours)",
-				     o->recv_depth, d->name,
+				     o->tuning->recv_depth, d->name,
 				     limit - RECV_RESERVE, limit, RECV_RESERVE);
 	return 0;
 }
@@ -65,23 +65,24 @@ static int check_create_flags(const struct rdmamsg_ep_options *o,
 	struct ibv_device_attr_ex attr = { .comp_mask = 0 };
 	int ret;
 
-	if (!o->create_flags)
+	if (!o->tuning->create_flags)
 		return 0;
 	ret = rdmamsg__v_query_device_ex(d->v, d->verbs, &attr);
 	if (ret)
 		return rdmamsg__fail_verbs(ret, "querying the RDMA device");
-	return rdmamsg__create_flags_check(o->create_flags, IBV_QPT_RC,
+	return rdmamsg__create_flags_check(o->tuning->create_flags, IBV_QPT_RC,
 					   &attr, d->name);
 }
 
 static uint32_t sends_of(const struct rdmamsg_ep_options *o)
 {
-	return o->send_depth + o->initiator_depth + SEND_RESERVE;
+	return o->tuning->send_depth + o->tuning->initiator_depth +
+	       SEND_RESERVE;
 }
 
 static uint32_t receives_of(const struct rdmamsg_ep_options *o)
 {
-	return o->srq ? 0 : o->recv_depth + RECV_RESERVE;
+	return o->srq ? 0 : o->tuning->recv_depth + RECV_RESERVE;
 }
 
 int rdmamsg__lane_check(const struct lane *l,
@@ -133,7 +134,7 @@ static int create_qp(struct lane *l, const struct rdmamsg_ep_options *o,
 {
 	struct rdmamsg_device *d = l->dev->device;
 	struct ibv_qp_init_attr_ex attr;
-	uint32_t inl = o->inline_max + PROTO_HDR_LEN +
+	uint32_t inl = o->tuning->inline_max + PROTO_HDR_LEN +
 		       (o->flags & RDMAMSG_EP_CRC ? PROTO_CRC_LEN : 0);
 	int ret;
 
@@ -152,10 +153,10 @@ static int create_qp(struct lane *l, const struct rdmamsg_ep_options *o,
 		attr.cap.max_recv_sge = 1;
 		attr.cap.max_inline_data = inl;
 		attr.comp_mask = IBV_QP_INIT_ATTR_PD;
-		if (o->create_flags)
+		if (o->tuning->create_flags)
 			attr.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
 		attr.pd = l->dev->pd;
-		attr.create_flags = o->create_flags;
+		attr.create_flags = o->tuning->create_flags;
 		ret = make_qp(l, &attr);
 		if (!ret || inl <= PROTO_HDR_LEN)
 			break;
@@ -189,7 +190,7 @@ static int alloc_queues(struct lane *l, uint32_t send, uint32_t recv,
 static uint32_t first_slots(const struct lane *l, uint32_t send,
 			    const struct rdmamsg_ep_options *o)
 {
-	uint32_t few = max(SLOTS_FEW, pow2(send - o->send_depth + 1));
+	uint32_t few = max(SLOTS_FEW, pow2(send - o->tuning->send_depth + 1));
 
 	return l->srq ? min(few, pow2(send)) : pow2(send);
 }
@@ -258,7 +259,7 @@ static void set_inline(struct lane *l,
 	h->wr.opcode = IBV_WR_SEND_WITH_IMM;
 	h->wr.send_flags = IBV_SEND_INLINE;
 	h->signal_every = o->flags & RDMAMSG_EP_SIGNAL_ALL || l->came ? 1 :
-		max(min(o->send_depth / 4, 32u), 1u);
+		max(min(o->tuning->send_depth / 4, 32u), 1u);
 	h->signal_at = (uint32_t)h->sq_posted + h->signal_every - 1;
 }
 
@@ -270,7 +271,8 @@ int rdmamsg__lane_make(struct lane *l, const struct rdmamsg_ep_options *o)
 
 	if (ret)
 		return ret;
-	ret = rdmamsg__cq_get(l->dev->queues, send + recv, o->comp_vector,
+	ret = rdmamsg__cq_get(l->dev->queues, send + recv,
+			      o->tuning->comp_vector,
 			      o->flags & RDMAMSG_EP_OWN_CQ, &l->cq);
 	if (ret)
 		return ret;
@@ -282,7 +284,7 @@ int rdmamsg__lane_make(struct lane *l, const struct rdmamsg_ep_options *o)
 		return ret;
 	l->sq.total = min(send, slots);
 	l->sq.more = send - l->sq.total;
-	l->sq.data = o->send_depth - l->sq.more;
+	l->sq.data = o->tuning->send_depth - l->sq.more;
 	l->doubts_reads = rdmamsg__quirks(l->dev->device)->doubtful_reads;
 	l->flushes_failures = rdmamsg__flushes_failures(l->dev->device);
 	l->read_done = l->sq.done - 1;	/* none */

@@ -99,8 +99,8 @@ int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *info)
 	i.max_receive = ep->rndv.announced_max ? ep->rndv.announced_max :
 			ep->opts.max_msg_size;
 	i.send_credits = ep->credit.limit - rdmamsg__tx_number(ep);
-	i.send_depth = ep->opts.send_depth;
-	i.recv_depth = ep->opts.recv_depth;
+	i.send_depth = ep->tuning.send_depth;
+	i.recv_depth = ep->tuning.recv_depth;
 	i.responder_resources = ep->lane.resp_res;
 	i.initiator_depth = ep->lane.init_depth;
 	i.max_inline_data = ep->lane.cap.max_inline_data;

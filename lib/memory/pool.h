@@ -97,7 +97,8 @@ int rdmamsg__userpool_check(const struct rdmamsg *ctx,
 			    const struct rdmamsg_pool *pool, const char *what,
 			    size_t size);
 void rdmamsg__userpools_hold(const struct rdmamsg_ep_options *o);
-void rdmamsg__userpools_rele(struct rdmamsg_ep_options *o);
+void rdmamsg__userpools_rele(struct rdmamsg_ep_options *o,
+			     struct rdmamsg_ep_tuning *t);
 void rdmamsg__userpools_free(struct rdmamsg *ctx);
 
 /* Return the buffer size for 'size' bytes, the slab size for 'count'. */

@@ -187,7 +187,7 @@ int rdmamsg__userpools_check(const struct rdmamsg *ctx,
 			     const struct rdmamsg_ep_options *o)
 {
 	const struct rdmamsg_pool *pools[] = {
-		o->recv_pool, o->send_pool, o->ctrl_pool,
+		o->recv_pool, o->send_pool, o->tuning->ctrl_pool,
 	};
 
 	for (int i = 0; i < 3; i++)
@@ -201,24 +201,24 @@ int rdmamsg__userpools_check(const struct rdmamsg *ctx,
 	return 0;
 }
 
-static void count(const struct rdmamsg_ep_options *o, int by)
+static void count(struct rdmamsg_pool *pool, int by)
 {
-	struct rdmamsg_pool *pools[] = {
-		o->recv_pool, o->send_pool, o->ctrl_pool,
-	};
-
-	for (int i = 0; i < 3; i++)
-		if (pools[i])
-			pools[i]->refs += by;
+	if (pool)
+		pool->refs += by;
 }
 
 void rdmamsg__userpools_hold(const struct rdmamsg_ep_options *o)
 {
-	count(o, 1);
+	count(o->recv_pool, 1);
+	count(o->send_pool, 1);
+	count(o->tuning->ctrl_pool, 1);
 }
 
-void rdmamsg__userpools_rele(struct rdmamsg_ep_options *o)
+void rdmamsg__userpools_rele(struct rdmamsg_ep_options *o,
+			     struct rdmamsg_ep_tuning *t)
 {
-	count(o, -1);
-	o->recv_pool = o->send_pool = o->ctrl_pool = NULL;
+	count(o->recv_pool, -1);
+	count(o->send_pool, -1);
+	count(t->ctrl_pool, -1);
+	o->recv_pool = o->send_pool = t->ctrl_pool = NULL;
 }

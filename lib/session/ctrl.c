@@ -225,7 +225,7 @@ static bool send_setup(struct rdmamsg_ep *ep)
 	s.max_msg = ep->connect.refused ? 1 : ep->rndv.announced_max;
 	s.refused = ep->connect.refused;
 	ep->pieces.max = (ep->carries ? ep->carries : ep)->on.on_incoming ||
-			 ep->opts.pieces_max == RDMAMSG_NONE ? 0 :
+			 ep->tuning.pieces_max == RDMAMSG_NONE ? 0 :
 			 min(s.max_msg, PROTO_PIECES_MAX);
 	s.pieces = ep->pieces.max;
 	s.limit = ep->connect.refused ? ep->connect.limit : PROTO_LIMIT_NONE;
@@ -658,13 +658,13 @@ void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len)
 	ep->send.crc = ep->connect.features & PROTO_FEATURE_CRC;
 	around = PROTO_HDR_LEN + (ep->send.crc ? PROTO_CRC_LEN : 0);
 	ep->send.copy_max =
-		min(min(ep->opts.eager_max, s.recv_size - around),
+		min(min(ep->tuning.eager_max, s.recv_size - around),
 		    min((uint32_t)ep->send.pool->buf_size, ep->lane.chunk) -
 			    around);
 	ep->send.inline_max = min(min(ep->send.inline_max,
 				      TX_STAGE + PROTO_HDR_LEN - around),
 				 min(ep->send.copy_max, s.max_msg));
-	ep->send.inline_max = min(ep->send.inline_max, ep->opts.max_copy);
+	ep->send.inline_max = min(ep->send.inline_max, ep->tuning.max_copy);
 	ep->send.compact = ep->connect.features & PROTO_FEATURE_IMM;
 	rdmamsg__pieces_agreed(ep);
 	ep->connect.setup_seen = true;

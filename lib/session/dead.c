@@ -69,7 +69,7 @@ uint32_t rdmamsg__dead_after(const struct rdmamsg_ep *ep)
 static bool retries_for_ever(const struct rdmamsg_ep *ep)
 {
 	return rdmamsg__quirks(ep->lane.dev->device)->seven_is_endless &&
-	       ep->opts.retry_count == 7;
+	       ep->tuning.retry_count == 7;
 }
 
 /* At least 8 tries fit into dead_after_ms. A lost packet costs one try. */
@@ -113,8 +113,8 @@ static uint8_t timeout_with_alternate(uint64_t dead_ns, uint32_t tries)
 
 uint8_t rdmamsg__rnr_retry(const struct rdmamsg_ep *ep, uint32_t features)
 {
-	if (ep->opts.rnr_retry_count != RNR_RETRY_AUTO)
-		return (uint8_t)ep->opts.rnr_retry_count;
+	if (ep->tuning.rnr_retry_count != RNR_RETRY_AUTO)
+		return (uint8_t)ep->tuning.rnr_retry_count;
 	/* 7 retries without end, so dead_after_ms must end the connection */
 	return features & PROTO_FEATURE_OVERCOMMIT &&
 	       ep->opts.dead_after_ms != RDMAMSG_NONE ? 7 : 6;
@@ -126,7 +126,7 @@ void rdmamsg__dead_transport(const struct rdmamsg_ep *ep,
 	uint64_t dead_ns = rdmamsg__dead_after(ep) * 1000000ull;
 	bool for_ever = retries_for_ever(ep);
 
-	attr->retry_cnt = (uint8_t)ep->opts.retry_count;
+	attr->retry_cnt = (uint8_t)ep->tuning.retry_count;
 	attr->rnr_retry = rdmamsg__rnr_retry(ep, ep->connect.features);
 	if (ep->opts.dead_after_ms == RDMAMSG_NONE) {
 		attr->timeout = ACK_TIMEOUT_NONE;
@@ -134,14 +134,15 @@ void rdmamsg__dead_transport(const struct rdmamsg_ep *ep,
 		attr->retry_cnt = for_ever ? 6 : attr->retry_cnt;
 	} else if (rdmamsg__failover_agreed(ep)) {
 		attr->timeout = timeout_with_alternate(
-			dead_ns, ep->opts.retry_count + 1);
+			dead_ns, ep->tuning.retry_count + 1);
 	} else if (for_ever) {
 		attr->timeout = short_timeout(dead_ns);
 	} else {
-		attr->timeout = long_timeout(dead_ns, ep->opts.retry_count + 1);
+		attr->timeout = long_timeout(dead_ns,
+					     ep->tuning.retry_count + 1);
 	}
-	if (ep->opts.ack_timeout)
-		attr->timeout = (uint8_t)ep->opts.ack_timeout;
+	if (ep->tuning.ack_timeout)
+		attr->timeout = (uint8_t)ep->tuning.ack_timeout;
 }
 
 /* ---- the clock -------------------------------------------------------- */
@@ -151,7 +152,7 @@ static bool awaits_completion(const struct rdmamsg_ep *ep)
 {
 	uint32_t last = ep->lane.hot.signal_at - ep->lane.hot.signal_every;
 	uint32_t reads = min((uint32_t)ep->lane.init_depth,
-			     ep->opts.initiator_depth);
+			     ep->tuning.initiator_depth);
 
 	return (int32_t)(last - ep->lane.sq.done) >= 0 ||
 	       ep->live.keepalive_out || ep->reads.free < reads;

@@ -182,7 +182,7 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct connector *by,
 	rdmamsg__pd_hold(ep->opts.pd);
 	/* messages that the peer may send before it has our SETUP */
 	ep->credit.announced = ep->opts.srq ? ep->opts.srq->opts.floor :
-			ep->opts.recv_depth;
+			ep->tuning.recv_depth;
 	ep->credit.granted = ep->credit.announced;
 	*ret_ep = ep;
 	return 0;

@@ -246,6 +246,7 @@ struct rdmamsg_ep {
 	struct list node;		/* of the context */
 	int refs;
 	struct rdmamsg_ep_options opts;
+	struct rdmamsg_ep_tuning tuning;	/* opts.tuning */
 	struct rdmamsg_msg *inbox, **inbox_tail; /* for rdmamsg_recv_wait() */
 	uint64_t deadline;		/* ms, of connecting or closing */
 	struct timer timer;		/* for the deadline, back-off, drain */
@@ -372,10 +373,15 @@ int rdmamsg__ep_configure(struct rdmamsg_ep *ep,
 int rdmamsg__ep_check(const struct rdmamsg_ep *ep);
 /* The same for calls that need no context: not -ESHUTDOWN. */
 int rdmamsg__ep_look(const struct rdmamsg_ep *ep);
-/* Copies the options, and sets the defaults of fields that are 0. */
+/* Copies the options, and their tuning to *t, to which o->tuning points. */
+int rdmamsg__ep_options_copy(struct rdmamsg_ep_options *o,
+			     struct rdmamsg_ep_tuning *t,
+			     const struct rdmamsg_ep_options *opts);
+/* The same, and sets the defaults of fields that are 0. */
 int rdmamsg__ep_options_set(struct rdmamsg_ep_options *o,
+			    struct rdmamsg_ep_tuning *t,
 			    const struct rdmamsg_ep_options *opts);
-/* Checks the ranges of the fields that are numbers. */
+/* Checks the ranges of the fields that are numbers. The options are a copy. */
 int rdmamsg__ep_options_check(const struct rdmamsg_ep_options *opts);
 
 /* stats.c */

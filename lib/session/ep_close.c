@@ -209,7 +209,7 @@ static void tear_down(struct rdmamsg_ep *ep)
 	rdmamsg__ops_free(ep);
 	rdmamsg__srq_rele(ep->opts.srq);
 	ep->opts.srq = NULL;
-	rdmamsg__userpools_rele(&ep->opts);
+	rdmamsg__userpools_rele(&ep->opts, &ep->tuning);
 	rdmamsg__pd_rele(ep->opts.pd);
 	ep->opts.pd = NULL;
 	ep->connect.by->release(ep);

@@ -64,7 +64,7 @@ static void set_inline_max(struct rdmamsg_ep *ep)
 	uint32_t least = PROTO_HDR_LEN + (ep->opts.flags & RDMAMSG_EP_CRC ?
 					  PROTO_CRC_LEN : 0);
 	uint32_t inl = min(ep->lane.cap.max_inline_data,
-			   ep->opts.inline_max + least);
+			   ep->tuning.inline_max + least);
 
 	ep->send.can_inline = inl >= least;
 	ep->send.inline_max = ep->send.can_inline ? inl - least : 0;
@@ -85,12 +85,12 @@ static int get_pool(struct rdmamsg_ep *ep, struct rdmamsg_pool *owner,
 
 static int get_pools(struct rdmamsg_ep *ep)
 {
-	uint32_t size = max(ep->opts.eager_max + PROTO_HDR_LEN,
+	uint32_t size = max(ep->tuning.eager_max + PROTO_HDR_LEN,
 			    (uint32_t)PROTO_RECV_MIN);
 	int ret = get_pool(ep, ep->opts.send_pool, size, &ep->send.pool);
 
-	if (!ret && ep->opts.ctrl_pool)
-		ret = get_pool(ep, ep->opts.ctrl_pool, PROTO_RECV_MIN,
+	if (!ret && ep->tuning.ctrl_pool)
+		ret = get_pool(ep, ep->tuning.ctrl_pool, PROTO_RECV_MIN,
 			       &ep->ctrl.pool);
 	else
 		ep->ctrl.pool = ep->send.pool;
@@ -129,9 +129,9 @@ int rdmamsg__ep_resources(struct rdmamsg_ep *ep)
 	if (ret)
 		return ret;
 	d = ep->lane.dev->device;
-	ep->lane.init_depth = (uint8_t)min(ep->opts.initiator_depth,
+	ep->lane.init_depth = (uint8_t)min(ep->tuning.initiator_depth,
 				      (uint32_t)d->attr.max_qp_init_rd_atom);
-	ep->lane.resp_res = (uint8_t)min(ep->opts.responder_resources,
+	ep->lane.resp_res = (uint8_t)min(ep->tuning.responder_resources,
 				    (uint32_t)d->attr.max_qp_rd_atom);
 	ret = rdmamsg__lane_check(&ep->lane, &ep->opts);
 	if (!ret)
@@ -192,7 +192,7 @@ int rdmamsg__qp_attr(struct lane *l, struct ibv_qp_attr *attr, int *mask)
 		return rdmamsg__fail_verbs(ret, "queue pair attributes");
 	if (*mask & IBV_QP_MIN_RNR_TIMER)
 		/* rdma_cm sets 0, which means the longest time, 655 ms */
-		attr->min_rnr_timer = (uint8_t)ep->opts.min_rnr_timer;
+		attr->min_rnr_timer = (uint8_t)ep->tuning.min_rnr_timer;
 	/* ibv_modify_qp() ignores attributes that the mask excludes */
 	rdmamsg__dead_transport(ep, attr);
 	return 0;
@@ -224,7 +224,7 @@ int rdmamsg__qp_ready(struct rdmamsg_ep *ep)
 	if (ret)
 		return ret;
 	ep->reads.free =
-		min((uint32_t)l->init_depth, ep->opts.initiator_depth);
+		min((uint32_t)l->init_depth, ep->tuning.initiator_depth);
 	ep_debug(ep, "qp 0x%x on %s port %u: mtu %u, reads %u/%u",
 		 l->hot.qp->qp_num, l->dev->device->name, l->port, l->mtu,
 		 l->init_depth, l->resp_res);

@@ -23,31 +23,35 @@
 			 RDMAMSG_EP_CRC | RDMAMSG_EP_RETRY)
 
 #define RANGE(...)	RANGE_OF(struct rdmamsg_ep_options, __VA_ARGS__)
+#define TUNING(...)	RANGE_OF(struct rdmamsg_ep_tuning, __VA_ARGS__)
 
 static const struct range ranges[] = {
 	RANGE(timeout_ms, 10000, 0, 1, 86400000),
 	RANGE(max_msg_size, 64u << 20, 1, 1, RDMAMSG_MSG_MAX),
-	RANGE(max_lent, 64u << 20, RDMAMSG_NONE, 1, RDMAMSG_NONE - 1),
-	RANGE(max_copy, 65536, 0, 0, RDMAMSG_MSG_MAX),
-	RANGE(inline_max, 240, 0, 0, TX_STAGE),
-	RANGE(eager_max, PROTO_RECV_MIN - PROTO_HDR_LEN, 0, 0, 1u << 20),
-	RANGE(recv_depth, 64, 0, 1, 1u << 16),
-	RANGE(send_depth, 128, 0, 1, 1u << 16),
 	RANGE(send_queue, 0, 0, 0, 1u << 16),
 	RANGE(dead_after_ms, 0, RDMAMSG_NONE, 10, 86400000),
-	RANGE(stall_after_ms, 5000, RDMAMSG_NONE, 10, 86400000),
-	RANGE(peer_timeout_ms, RDMAMSG_NONE, RDMAMSG_NONE, 10, 86400000),
-	RANGE(fetch_timeout_ms, 60000, RDMAMSG_NONE, 10, 86400000),
 	RANGE(close_timeout_ms, 10000, 0, 1, 86400000),
-	RANGE(ack_timeout, 0, 0, 0, 31),
-	RANGE(retry_count, 7, 0, 0, 7),
-	RANGE(rnr_retry_count, RNR_RETRY_AUTO, 0, 0, 7),
-	RANGE(min_rnr_timer, 12, 0, 0, 31),
-	RANGE(responder_resources, 16, 0, 1, 255),
-	RANGE(initiator_depth, 16, 0, 1, 255),
-	RANGE(tos, RDMAMSG_NONE, 0, 0, 255),
-	RANGE(comp_vector, VECTOR_ANY, RDMAMSG_NONE, 0, VECTOR_ANY),
-	RANGE(pieces_max, 0, RDMAMSG_NONE, 1, PROTO_PIECES_MAX),
+};
+
+static const struct range tuning_ranges[] = {
+	TUNING(max_lent, 64u << 20, RDMAMSG_NONE, 1, RDMAMSG_NONE - 1),
+	TUNING(max_copy, 65536, 0, 0, RDMAMSG_MSG_MAX),
+	TUNING(inline_max, 240, 0, 0, TX_STAGE),
+	TUNING(eager_max, PROTO_RECV_MIN - PROTO_HDR_LEN, 0, 0, 1u << 20),
+	TUNING(recv_depth, 64, 0, 1, 1u << 16),
+	TUNING(send_depth, 128, 0, 1, 1u << 16),
+	TUNING(stall_after_ms, 5000, RDMAMSG_NONE, 10, 86400000),
+	TUNING(peer_timeout_ms, RDMAMSG_NONE, RDMAMSG_NONE, 10, 86400000),
+	TUNING(fetch_timeout_ms, 60000, RDMAMSG_NONE, 10, 86400000),
+	TUNING(ack_timeout, 0, 0, 0, 31),
+	TUNING(retry_count, 7, 0, 0, 7),
+	TUNING(rnr_retry_count, RNR_RETRY_AUTO, 0, 0, 7),
+	TUNING(min_rnr_timer, 12, 0, 0, 31),
+	TUNING(responder_resources, 16, 0, 1, 255),
+	TUNING(initiator_depth, 16, 0, 1, 255),
+	TUNING(tos, RDMAMSG_NONE, 0, 0, 255),
+	TUNING(comp_vector, VECTOR_ANY, RDMAMSG_NONE, 0, VECTOR_ANY),
+	TUNING(pieces_max, 0, RDMAMSG_NONE, 1, PROTO_PIECES_MAX),
 };
 
 /* A guarded endpoint shares neither receives nor a protection domain. */
@@ -60,10 +64,18 @@ static int check_guard(const struct rdmamsg_ep_options *o)
 			     "of its own", o->srq ? "srq" : "pd");
 }
 
-static int set_ranges(struct rdmamsg_ep_options *o)
+static int set_tuning(struct rdmamsg_ep_tuning *t)
 {
-	int ret = rdmamsg__create_flags_check(o->create_flags, IBV_QPT_RC, NULL,
+	int ret = rdmamsg__create_flags_check(t->create_flags, IBV_QPT_RC, NULL,
 					      NULL);
+
+	return ret ? ret : rdmamsg__set_ranges(t, tuning_ranges,
+			sizeof(tuning_ranges) / sizeof(tuning_ranges[0]));
+}
+
+static int set_ranges(struct rdmamsg_ep_options *o, struct rdmamsg_ep_tuning *t)
+{
+	int ret = set_tuning(t);
 
 	if (ret)
 		return ret;
@@ -77,19 +89,34 @@ static int set_ranges(struct rdmamsg_ep_options *o)
 				   sizeof(ranges) / sizeof(ranges[0]));
 }
 
-int rdmamsg__ep_options_set(struct rdmamsg_ep_options *o,
-			    const struct rdmamsg_ep_options *opts)
+int rdmamsg__ep_options_copy(struct rdmamsg_ep_options *o,
+			     struct rdmamsg_ep_tuning *t,
+			     const struct rdmamsg_ep_options *opts)
 {
 	int ret = rdmamsg__opts_copy(o, sizeof(*o), opts, "rdmamsg_ep_options");
 
-	return ret ? ret : set_ranges(o);
+	if (!ret)
+		ret = rdmamsg__opts_copy(t, sizeof(*t), o->tuning,
+					 "rdmamsg_ep_tuning");
+	o->tuning = t;
+	return ret;
+}
+
+int rdmamsg__ep_options_set(struct rdmamsg_ep_options *o,
+			    struct rdmamsg_ep_tuning *t,
+			    const struct rdmamsg_ep_options *opts)
+{
+	int ret = rdmamsg__ep_options_copy(o, t, opts);
+
+	return ret ? ret : set_ranges(o, t);
 }
 
 int rdmamsg__ep_options_check(const struct rdmamsg_ep_options *opts)
 {
 	struct rdmamsg_ep_options o = *opts;
+	struct rdmamsg_ep_tuning t = *opts->tuning;
 
-	return set_ranges(&o);
+	return set_ranges(&o, &t);
 }
 
 static int copy_string(char **dst, const char *src)
@@ -140,7 +167,7 @@ static int set_recorder(struct rdmamsg_ep *ep)
 int rdmamsg__ep_configure(struct rdmamsg_ep *ep,
 			  const struct rdmamsg_ep_options *opts)
 {
-	int ret = rdmamsg__ep_options_set(&ep->opts, opts);
+	int ret = rdmamsg__ep_options_set(&ep->opts, &ep->tuning, opts);
 
 	if (!ret)
 		ret = rdmamsg__opts_copy(&ep->on, sizeof(ep->on),

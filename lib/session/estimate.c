@@ -43,9 +43,10 @@ int rdmamsg_estimate(const struct rdmamsg_ep_options *opts,
 {
 	struct rdmamsg_memory_estimate e = { .size = sizeof(e) };
 	struct rdmamsg_ep_options o;
+	struct rdmamsg_ep_tuning t;
 	struct rdmamsg_srq_options srq;
 	uint64_t receives;
-	int err = rdmamsg__ep_options_set(&o, opts);
+	int err = rdmamsg__ep_options_set(&o, &t, opts);
 
 	if (!err && srq_opts)
 		err = rdmamsg__srq_options_set(&srq, srq_opts);
@@ -55,16 +56,16 @@ int rdmamsg_estimate(const struct rdmamsg_ep_options *opts,
 				    "most %u", endpoints, EP_MAX);
 	if (err)
 		return err;
-	receives = (uint64_t)endpoints * (o.recv_depth + RECV_RESERVE);
+	receives = (uint64_t)endpoints * (t.recv_depth + RECV_RESERVE);
 	if (srq_opts) {
 		shared(&e, &srq, endpoints);
 	} else {
-		e.pinned_idle += slabs(receives, o.eager_max);
-		e.pinned_most += slabs(receives, o.eager_max);
+		e.pinned_idle += slabs(receives, t.eager_max);
+		e.pinned_most += slabs(receives, t.eager_max);
 	}
-	e.pinned_idle += slabs(endpoints ? 1 : 0, o.eager_max);
-	e.pinned_most += slabs((uint64_t)endpoints * (o.send_depth +
+	e.pinned_idle += slabs(endpoints ? 1 : 0, t.eager_max);
+	e.pinned_most += slabs((uint64_t)endpoints * (t.send_depth +
 			       o.send_queue + SEND_RESERVE + RNDV_MAX),
-			       o.eager_max);
+			       t.eager_max);
 	return rdmamsg__give(ret, &e, sizeof(e));
 }

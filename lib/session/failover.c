@@ -434,10 +434,10 @@ static int new_lanes(struct rdmamsg_ep *ep, const struct rdmamsg_failover *o)
 
 	if (!(o->rungs & (RDMAMSG_RUNG_STANDBY | RDMAMSG_RUNG_LANE)))
 		return 0;
-	if (o->keep_bytes / 2 < ep->opts.eager_max + crc)
+	if (o->keep_bytes / 2 < ep->tuning.eager_max + crc)
 		return rdmamsg__fail(-EINVAL, "failover: keep_bytes %u: at "
 				     "least twice eager_max, which is %u",
-				     o->keep_bytes, ep->opts.eager_max);
+				     o->keep_bytes, ep->tuning.eager_max);
 	return rdmamsg__resume_new(ep, o);
 }
 

@@ -29,7 +29,7 @@ int rdmamsg__lent_new(struct rdmamsg_ep *ep)
 	l->refs = 1;
 	l->ctx = ep->ctx;
 	l->ep = ep;
-	l->max = ep->opts.max_lent;
+	l->max = ep->tuning.max_lent;
 	list_add_tail(&ep->ctx->sessions->lents, &l->node);
 	ep->rndv.lent = l;
 	return 0;

@@ -30,8 +30,9 @@
 
 static bool wants_ping(const struct rdmamsg_ep *ep)
 {
-	return (ep->on.on_stalled && ep->opts.stall_after_ms != RDMAMSG_NONE) ||
-	       ep->opts.peer_timeout_ms != RDMAMSG_NONE ||
+	return (ep->on.on_stalled &&
+		ep->tuning.stall_after_ms != RDMAMSG_NONE) ||
+	       ep->tuning.peer_timeout_ms != RDMAMSG_NONE ||
 	       !list_empty(&ep->rndv.out);
 }
 
@@ -43,13 +44,13 @@ static uint32_t period(const struct rdmamsg_ep *ep)
 
 	if (wants_ping(ep)) {
 		if (ep->on.on_stalled &&
-		    ep->opts.stall_after_ms != RDMAMSG_NONE)
-			ms = min(ms, ep->opts.stall_after_ms / 2);
-		if (ep->opts.peer_timeout_ms != RDMAMSG_NONE)
-			ms = min(ms, ep->opts.peer_timeout_ms / 2);
+		    ep->tuning.stall_after_ms != RDMAMSG_NONE)
+			ms = min(ms, ep->tuning.stall_after_ms / 2);
+		if (ep->tuning.peer_timeout_ms != RDMAMSG_NONE)
+			ms = min(ms, ep->tuning.peer_timeout_ms / 2);
 	}
-	if (ep->opts.fetch_timeout_ms != RDMAMSG_NONE)
-		ms = min(ms, ep->opts.fetch_timeout_ms / 4);
+	if (ep->tuning.fetch_timeout_ms != RDMAMSG_NONE)
+		ms = min(ms, ep->tuning.fetch_timeout_ms / 4);
 	return max(ms, 1u);
 }
 
@@ -85,7 +86,7 @@ static void skip(struct rdmamsg_ep *ep, uint32_t stood)
 static void told_silent(struct rdmamsg_ep *ep, uint64_t silent)
 {
 	if (!ep->live.stalled && ep->on.on_stalled &&
-	    silent >= ep->opts.stall_after_ms) {
+	    silent >= ep->tuning.stall_after_ms) {
 		ep->live.stalled = true;
 		ep->st.stalls++;
 		ep_info(ep, "the peer's program has been silent for %llu ms",
@@ -96,14 +97,14 @@ static void told_silent(struct rdmamsg_ep *ep, uint64_t silent)
 		rdmamsg__tell(&ep->ctx->loop, ep->on.on_stalled, ep,
 			      (uint32_t)silent);
 	}
-	if (ep->opts.peer_timeout_ms != RDMAMSG_NONE &&
-	    silent >= ep->opts.peer_timeout_ms) {
+	if (ep->tuning.peer_timeout_ms != RDMAMSG_NONE &&
+	    silent >= ep->tuning.peer_timeout_ms) {
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_SILENT,
 				   -ETIMEDOUT, "the peer's program has not "
 				   "answered for %llu ms (peer_timeout_ms is "
 				   "%u): stopped, or stuck in a callback",
 				   (unsigned long long)silent,
-				   ep->opts.peer_timeout_ms);
+				   ep->tuning.peer_timeout_ms);
 		rdmamsg__ep_kill(ep);
 	}
 }
@@ -161,11 +162,11 @@ static void check_rndv(struct rdmamsg_ep *ep)
 		ep->live.fetched = now;
 	ep->live.fetches = false;
 	if (list_empty(&ep->rndv.out) ||
-	    ep->opts.fetch_timeout_ms == RDMAMSG_NONE)
+	    ep->tuning.fetch_timeout_ms == RDMAMSG_NONE)
 		return;
 	r = list_first(&ep->rndv.out, struct op, node)->rndv;
 	since = max(r->since, ep->live.fetched);
-	patience = ep->opts.fetch_timeout_ms + r->total / 1000;
+	patience = ep->tuning.fetch_timeout_ms + r->total / 1000;
 	if (now - since >= patience / 2 && !ep->live.ping_out)
 		ep->ctrl.due |= CTRL_PING;
 	if (now - since < patience)
@@ -174,7 +175,7 @@ static void check_rndv(struct rdmamsg_ep *ep)
 			   -ETIMEDOUT, "the peer has not fetched a message of "
 			   "%u bytes in %llu ms (fetch_timeout_ms is %u)",
 			   r->total, (unsigned long long)(now - r->since),
-			   ep->opts.fetch_timeout_ms);
+			   ep->tuning.fetch_timeout_ms);
 	rdmamsg__ep_kill(ep);
 }
 

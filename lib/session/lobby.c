@@ -30,7 +30,7 @@
 /* Returns the number of unshared receives: 0 with a shared queue. */
 static uint32_t own_receives(const struct rdmamsg_ep *ep)
 {
-	return ep->opts.srq ? 0 : ep->opts.recv_depth + RECV_RESERVE;
+	return ep->opts.srq ? 0 : ep->tuning.recv_depth + RECV_RESERVE;
 }
 
 /* Sets the largest payload that the peer may send in one piece. */
@@ -44,7 +44,7 @@ static void set_max(struct rdmamsg_ep *ep)
 /* Returns how many receives may wait, to be posted together. */
 static uint32_t lazy(const struct rdmamsg_ep *ep)
 {
-	return max(min(ep->opts.recv_depth / 4, (uint32_t)RX_LAZY_MAX), 1u);
+	return max(min(ep->tuning.recv_depth / 4, (uint32_t)RX_LAZY_MAX), 1u);
 }
 
 static int use_pool(struct rdmamsg_ep *ep, struct rdmamsg_pool *owner,
@@ -105,7 +105,7 @@ void rdmamsg__lobby_credit(struct rdmamsg_ep *ep)
 static int own_ring(struct rdmamsg_ep *ep)
 {
 	int err = use_pool(ep, ep->opts.recv_pool,
-			   max(ep->opts.eager_max + PROTO_HDR_LEN,
+			   max(ep->tuning.eager_max + PROTO_HDR_LEN,
 			       (uint32_t)PROTO_RECV_MIN));
 
 	if (!err)

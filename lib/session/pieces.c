@@ -36,7 +36,7 @@
 void rdmamsg__pieces_agreed(struct rdmamsg_ep *ep)
 {
 	const struct proto_setup *peer = &ep->connect.peer;
-	uint32_t wanted = ep->opts.pieces_max;
+	uint32_t wanted = ep->tuning.pieces_max;
 
 	if (!wanted)
 		wanted = rdmamsg__quirks(ep->lane.dev->device)->pieces_max;

@@ -28,7 +28,7 @@ static void grant(struct rdmamsg_ep *ep)
 
 	/* worth a CREDIT: half of the credits, or one if buffers are lacking */
 	rdmamsg__rx_grant(ep, ep->recv.next + data, ep->lane.rq.holes ? 1 :
-			  max(ep->opts.recv_depth / 2, 1u));
+			  max(ep->tuning.recv_depth / 2, 1u));
 }
 
 /* Returns the number of receives that lack a buffer, kept by the program. */

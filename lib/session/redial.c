@@ -99,26 +99,27 @@ uint32_t rdmamsg__resume_ms(const struct rdmamsg_ep *ep)
 }
 
 int rdmamsg__carrier_options(const struct resume *r, bool initiator,
-			     uint32_t epoch,
-			     uint8_t hello[static PROTO_LANE_DATA_LEN],
-			     struct rdmamsg_ep_options *ret)
+			     uint32_t epoch, struct carrier_options *ret)
 {
 	static const struct rdmamsg_failover paths = {
 		.size = sizeof(paths), .rungs = RDMAMSG_RUNG_PATH,
 	};
 
-	*ret = r->ep->opts;
-	ret->flags &= ~(uint32_t)RDMAMSG_EP_RETRY;	/* tries are counted here */
-	ret->handlers = NULL;
-	ret->failover = r->ep->failover ? &paths : NULL;
-	ret->user = NULL;
-	ret->setup_data_len = 0;
-	ret->hello_data = hello;
-	ret->hello_data_len = PROTO_LANE_DATA_LEN;
-	ret->source = ret->device = NULL;
-	if (ret->rnr_retry_count == RNR_RETRY_AUTO)
-		ret->rnr_retry_count = 0;
-	return rdmamsg__lane_prove(r, initiator, epoch, hello);
+	ret->ep = r->ep->opts;
+	ret->tuning = r->ep->tuning;
+	ret->ep.tuning = &ret->tuning;
+	/* tries are counted here */
+	ret->ep.flags &= ~(uint32_t)RDMAMSG_EP_RETRY;
+	ret->ep.handlers = NULL;
+	ret->ep.failover = r->ep->failover ? &paths : NULL;
+	ret->ep.user = NULL;
+	ret->ep.setup_data_len = 0;
+	ret->ep.hello_data = ret->hello;
+	ret->ep.hello_data_len = sizeof(ret->hello);
+	ret->ep.source = ret->ep.device = NULL;
+	if (ret->tuning.rnr_retry_count == RNR_RETRY_AUTO)
+		ret->tuning.rnr_retry_count = 0;
+	return rdmamsg__lane_prove(r, initiator, epoch, ret->hello);
 }
 
 /*
@@ -142,9 +143,8 @@ int rdmamsg__redial(struct rdmamsg_ep *ep)
 	uint64_t left = r->lane == LANE_UP ? TRY_MS :
 			r->since + rdmamsg__resume_ms(ep) - rdmamsg__now_ms();
 	struct target to;
-	uint8_t hello[PROTO_LANE_DATA_LEN];
-	struct rdmamsg_ep_options o;
-	int err = rdmamsg__carrier_options(r, true, ++r->epoch, hello, &o);
+	struct carrier_options o;
+	int err = rdmamsg__carrier_options(r, true, ++r->epoch, &o);
 
 	r->tries++;
 	r->tried |= 1u << r->target;
@@ -152,10 +152,10 @@ int rdmamsg__redial(struct rdmamsg_ep *ep)
 	if (err)
 		return err;
 	rdmamsg__target_get(ep, r->target, &to);
-	o.source = to.source;
-	o.device = to.device;
-	o.timeout_ms = (uint32_t)min(left, (uint64_t)ms);
-	return ep->connect.by->another(ep, to.host, to.service, &o,
+	o.ep.source = to.source;
+	o.ep.device = to.device;
+	o.ep.timeout_ms = (uint32_t)min(left, (uint64_t)ms);
+	return ep->connect.by->another(ep, to.host, to.service, &o.ep,
 				       &r->carrier);
 }
 

@@ -166,7 +166,7 @@ void rdmamsg__resume_setup(const struct rdmamsg_ep *ep,
 	    !rdmamsg__lane_proves(&ep->lane))
 		return;
 	memcpy(ret->nonce, r->nonce, sizeof(ret->nonce));
-	ret->window = min(max(ep->opts.recv_depth, ep->opts.srq ?
+	ret->window = min(max(ep->tuning.recv_depth, ep->opts.srq ?
 			      ep->opts.srq->opts.floor : 1u), PROTO_WINDOW_MAX);
 }
 

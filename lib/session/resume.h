@@ -215,14 +215,15 @@ void rdmamsg__redial_in_vain(struct rdmamsg_ep *ep, const char *why);
 /* A carrier has connected, or has ended. */
 void rdmamsg__carrier_open(struct rdmamsg_ep *carrier);
 void rdmamsg__carrier_ended(struct rdmamsg_ep *carrier);
-/*
- * Sets the options of a carrier, and 'hello' to the proof of this side. The
- * options point to 'hello'. -ENOMEM
- */
+/* Options of a carrier, which point to the other members. */
+struct carrier_options {
+	struct rdmamsg_ep_options ep;
+	struct rdmamsg_ep_tuning tuning;
+	uint8_t hello[PROTO_LANE_DATA_LEN];	/* proof of this side */
+};
+/* Sets the options of a carrier. -ENOMEM */
 int rdmamsg__carrier_options(const struct resume *r, bool initiator,
-			     uint32_t epoch,
-			     uint8_t hello[static PROTO_LANE_DATA_LEN],
-			     struct rdmamsg_ep_options *ret);
+			     uint32_t epoch, struct carrier_options *ret);
 /* Separates the session from its carrier. */
 void rdmamsg__carrier_forget(struct resume *r);
 /* Ends the carrier, if there is one. */

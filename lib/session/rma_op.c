@@ -41,7 +41,7 @@
 
 static uint32_t rma_count(const struct rdmamsg_ep *ep)
 {
-	return min(ep->opts.send_depth, (uint32_t)RMA_MAX);
+	return min(ep->tuning.send_depth, (uint32_t)RMA_MAX);
 }
 
 /* Allocates memory for all operations, with the first operation. */

@@ -447,11 +447,11 @@ send_other(struct rdmamsg_ep *ep, const void *buf, size_t len, uint32_t tag,
 	if (unlikely(!ep || (!buf && len)))
 		return rdmamsg__fail(-EINVAL, "rdmamsg_send: %s is NULL",
 				     ep ? "buf" : "ep");
-	if (unlikely(len > ep->opts.max_copy && ep->ctx))
+	if (unlikely(len > ep->tuning.max_copy && ep->ctx))
 		return rdmamsg__fail(-EMSGSIZE, "rdmamsg_send copies at most "
 				     "%u bytes (max_copy): use rdmamsg_sendv() "
 				     "or rdmamsg_msg_send() for %zu",
-				     ep->opts.max_copy, len);
+				     ep->tuning.max_copy, len);
 	return send_ask(ep, &a, len, true);
 }
 

@@ -243,7 +243,7 @@ static uint32_t share_of(struct rdmamsg_ep *ep, uint32_t out)
 	if (2 * out <= n)
 		n *= 2;
 	n = min(n, floor + rdmamsg__srq_shared(&q->account));
-	n = min(n, ep->opts.recv_depth);
+	n = min(n, ep->tuning.recv_depth);
 	return ep->lane.share = max(n, floor);
 }
 
@@ -254,7 +254,7 @@ static uint32_t share_of(struct rdmamsg_ep *ep, uint32_t out)
 static uint32_t kept_up(struct rdmamsg_ep *ep, uint32_t out)
 {
 	size_t size = ep->lane.srq->pool->buf_size;
-	size_t own = size * (ep->opts.recv_depth - min(ep->opts.recv_depth,
+	size_t own = size * (ep->tuning.recv_depth - min(ep->tuning.recv_depth,
 							out));
 
 	if (rdmamsg__lent_allows(ep, size, 0))

@@ -117,6 +117,10 @@ static int dial(struct client *c)
 		.size = sizeof(failover), .host = c->job->other,
 		.timeout_ms = COPY_DOWN_MS,
 	};
+	const struct rdmamsg_ep_tuning tuning = {
+		.size = sizeof(tuning), .recv_depth = COPY_WINDOW,
+		.peer_timeout_ms = COPY_SILENCE_MS,
+	};
 	const struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts),
 		.user = c,
@@ -125,9 +129,8 @@ static int dial(struct client *c)
 		.hello_data = COPY_HELLO,
 		.hello_data_len = sizeof(COPY_HELLO) - 1,
 		.max_msg_size = COPY_RESULT_MAX,
-		.recv_depth = COPY_WINDOW,
-		.peer_timeout_ms = COPY_SILENCE_MS,
 		.failover = c->job->other ? &failover : NULL,
+		.tuning = &tuning,
 	};
 
 	if (rdmamsg_connect_wait(c->ctx, c->job->host, c->job->port, &opts, -1,

@@ -355,6 +355,11 @@ static int client_accept(struct client *c, struct rdmamsg_request *req)
 		.on_path = on_path,
 		.on_closed = on_closed,
 	};
+	const struct rdmamsg_ep_tuning tuning = {
+		.size = sizeof(tuning),
+		.recv_depth = COPY_WINDOW,	/* bounds the server's memory */
+		.peer_timeout_ms = COPY_SILENCE_MS,
+	};
 	const struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts),
 		.user = c,
@@ -363,9 +368,8 @@ static int client_accept(struct client *c, struct rdmamsg_request *req)
 		.setup_data = COPY_HELLO,
 		.setup_data_len = sizeof(COPY_HELLO) - 1,
 		.max_msg_size = COPY_CHUNK,
-		.recv_depth = COPY_WINDOW,	/* bounds the server's memory */
 		.send_queue = 4,
-		.peer_timeout_ms = COPY_SILENCE_MS,
+		.tuning = &tuning,
 	};
 
 	return rdmamsg_accept(req, &opts, &c->ep);

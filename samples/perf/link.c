@@ -158,14 +158,17 @@ int perf_link_open(struct perf_link *l, const struct perf_options *o,
 	const struct rdmamsg_failover failover = {
 		.size = sizeof(failover), .host = o->other,
 	};
+	const struct rdmamsg_ep_tuning tuning = {
+		.size = sizeof(tuning), .inline_max = hello->inline_max,
+		.eager_max = hello->eager_max, .recv_depth = hello->recv_depth,
+		.pieces_max = hello->flags & PERF_PIECES ? PERF_PIECES_MAX : 0,
+		.peer_timeout_ms = SILENT_MS,
+	};
 	const struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .user = l, .handlers = &handlers,
 		.failover = o->failover ? &failover : NULL,
 		.hello_data = &wire, .hello_data_len = sizeof(wire),
-		.inline_max = hello->inline_max, .eager_max = hello->eager_max,
-		.recv_depth = hello->recv_depth, .peer_timeout_ms = SILENT_MS,
-		.max_msg_size = RDMAMSG_MSG_MAX,
-		.pieces_max = hello->flags & PERF_PIECES ? PERF_PIECES_MAX : 0,
+		.max_msg_size = RDMAMSG_MSG_MAX, .tuning = &tuning,
 		.flags = perf_ep_flags(hello->flags),
 	};
 	struct rdmamsg_ep_attr info = { .size = sizeof(info) };

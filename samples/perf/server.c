@@ -434,9 +434,12 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 	struct conn *c = calloc(1, sizeof(*c));
 	const char *why = c ? judge(req, s, &c->hello) : "no memory";
 	const struct rdmamsg_failover failover = { .size = sizeof(failover) };
+	struct rdmamsg_ep_tuning tuning = {
+		.size = sizeof(tuning), .peer_timeout_ms = SILENT_MS,
+	};
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .user = c, .handlers = &handlers,
-		.send_queue = 64, .peer_timeout_ms = SILENT_MS, .srq = s->srq,
+		.send_queue = 64, .srq = s->srq, .tuning = &tuning,
 		.max_msg_size = RDMAMSG_MSG_MAX,
 		.setup_data = PERF_NAME,
 		.setup_data_len = sizeof(PERF_NAME) - 1,
@@ -451,10 +454,10 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 		free(c);
 		return;
 	}
-	opts.inline_max = c->hello.inline_max;
-	opts.eager_max = c->hello.eager_max;
-	opts.recv_depth = c->hello.recv_depth;
-	opts.pieces_max = c->hello.flags & PERF_PIECES ? PERF_PIECES_MAX : 0;
+	tuning.inline_max = c->hello.inline_max;
+	tuning.eager_max = c->hello.eager_max;
+	tuning.recv_depth = c->hello.recv_depth;
+	tuning.pieces_max = c->hello.flags & PERF_PIECES ? PERF_PIECES_MAX : 0;
 	opts.flags = perf_ep_flags(c->hello.flags);
 	opts.failover = c->hello.flags & PERF_FAILOVER ? &failover : NULL;
 	if (rdmamsg_accept(req, &opts, &c->ep)) {

@@ -182,7 +182,7 @@ static int run(struct tune *t)
 		perf_progress(NULL, 0, 0, 0);
 		show(t, i);
 	}
-	printf("settings for rdmamsg_ep_options(3):\n");
+	printf("settings for rdmamsg_ep_tuning(3):\n");
 	advise("inline_max", threshold(t, INLINE), t->links[INLINE].inline_max,
 	       " (all there is)");
 	advise("eager_max", threshold(t, COPY), EAGER_ASK,

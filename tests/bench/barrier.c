@@ -111,10 +111,15 @@ static const struct rdmamsg_handlers for_chains = {
 
 static struct rdmamsg_ep_options ep_options(struct member *m, uint8_t way)
 {
+	static const struct rdmamsg_ep_tuning tuning = {
+		.size = sizeof(tuning), .recv_depth = 32, .send_depth = 32,
+		.eager_max = 1024,
+	};
+
 	return (struct rdmamsg_ep_options){
 		.size = sizeof(struct rdmamsg_ep_options), .user = m,
 		.handlers = way == CALLBACKS ? &with_messages : &for_chains,
-		.recv_depth = 32, .send_depth = 32, .eager_max = 1024,
+		.tuning = &tuning,
 	};
 }
 

@@ -102,9 +102,12 @@ static void connect_them(void)
 	const struct rdmamsg_options sopts = {
 		.size = sizeof(sopts), .user = &server,
 	};
+	const struct rdmamsg_ep_tuning tuning = {
+		.size = sizeof(tuning), .recv_depth = 64,
+	};
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,
-		.user = &server, .recv_depth = 64,
+		.user = &server, .tuning = &tuning,
 	};
 	const struct rdmamsg_listen_options lopts = {
 		.size = sizeof(lopts), .ep = &opts,

@@ -80,9 +80,12 @@ static const struct rdmamsg_handlers handlers = {
 	.on_complete = on_complete,
 };
 
+static const struct rdmamsg_ep_tuning tuning = {
+	.size = sizeof(tuning), .send_depth = DEPTH,
+};
+
 static const struct rdmamsg_ep_options ep_options = {
-	.size = sizeof(ep_options), .handlers = &handlers,
-	.send_depth = DEPTH,
+	.size = sizeof(ep_options), .handlers = &handlers, .tuning = &tuning,
 };
 
 static void connect_both(void)

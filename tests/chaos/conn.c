@@ -85,22 +85,26 @@ static const struct rdmamsg_failover *failover_of(const struct conn *c)
 	return w.sc->failover ? &opts[c->plan.seed & 1] : NULL;
 }
 
-void conn_options(const struct conn *c, struct rdmamsg_ep_options *o)
+void conn_options(const struct conn *c, struct rdmamsg_ep_options *o,
+		  struct rdmamsg_ep_tuning *t)
 {
 	const struct plan_side *s = &c->plan.side[c->side];
 
+	*t = (struct rdmamsg_ep_tuning) {
+		.size = sizeof(*t), .recv_depth = s->recv_depth,
+		.send_depth = s->send_depth, .eager_max = s->eager_max,
+		.max_lent = w.sc->max_lent << 10,
+	};
 	*o = (struct rdmamsg_ep_options) {
 		.size = sizeof(*o), .user = (void *)c,
 		.handlers = &conn_handlers, .flags = s->flags,
 		.timeout_ms = TIMEOUT_MS, .close_timeout_ms = CLOSE_MS,
 		.dead_after_ms = w.sc->oob ? DEAD_OOB_MS : w.sc->failover ?
 				 DEAD_LANE_MS : DEAD_MS,
-		.recv_depth = s->recv_depth,
-		.send_depth = s->send_depth, .eager_max = s->eager_max,
 		.send_queue = s->send_queue, .srq = w.srq,
 		.recv_pool = w.srq ? NULL : w.recv_pool,
-		.send_pool = w.send_pool,
-		.max_lent = w.sc->max_lent << 10, .failover = failover_of(c),
+		.send_pool = w.send_pool, .failover = failover_of(c),
+		.tuning = t,
 	};
 }
 
@@ -116,6 +120,7 @@ void conn_dial(void)
 	uint32_t target = rng_below(&w.rng, servers);
 	uint32_t port = w.board->port[target];
 	struct rdmamsg_ep_options o;
+	struct rdmamsg_ep_tuning t;
 	struct hello hello;
 	struct conn *c;
 	char service[16];
@@ -128,7 +133,7 @@ void conn_dial(void)
 		return;
 	c->r->target = (uint8_t)target;
 	hello = (struct hello){ HELLO_MAGIC, c->r->id, w.board->seed };
-	conn_options(c, &o);
+	conn_options(c, &o, &t);
 	o.hello_data = &hello;
 	o.hello_data_len = sizeof(hello);
 	snprintf(service, sizeof(service), "%u", port);
@@ -149,6 +154,7 @@ void conn_dial(void)
 void conn_accept(struct rdmamsg_request *req)
 {
 	struct rdmamsg_ep_options o;
+	struct rdmamsg_ep_tuning t;
 	const struct hello *hello;
 	struct conn *c = NULL;
 	size_t len;
@@ -164,7 +170,7 @@ void conn_accept(struct rdmamsg_request *req)
 		rdmamsg_reject(req, "closing", 7);
 		return;
 	}
-	conn_options(c, &o);
+	conn_options(c, &o, &t);
 	ret = rdmamsg_accept(req, &o, &c->ep);
 	if (!ret) {
 		conn_made(c);

@@ -81,7 +81,8 @@ void end(void);
 
 /* conn.c */
 extern const struct rdmamsg_handlers conn_handlers;
-void conn_options(const struct conn *c, struct rdmamsg_ep_options *o);
+void conn_options(const struct conn *c, struct rdmamsg_ep_options *o,
+		  struct rdmamsg_ep_tuning *t);
 void conn_dial(void);
 void conn_accept(struct rdmamsg_request *req);
 void conn_step(struct conn *c);

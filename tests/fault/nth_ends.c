@@ -273,12 +273,17 @@ static const struct rdmamsg_failover others = {
 
 static struct rdmamsg_ep_options ep_options(int who)
 {
+	static struct rdmamsg_ep_tuning tuning = {
+		.size = sizeof(tuning), .recv_depth = 4,
+	};
+
+	tuning.send_depth = narrow ? 1 : 0;
 	return (struct rdmamsg_ep_options){
 		.size = sizeof(struct rdmamsg_ep_options),
 		.user = &ends[who], .handlers = &handlers,
 		.timeout_ms = 5000, .close_timeout_ms = 2000,
-		.dead_after_ms = 4000, .recv_depth = 4,
-		.send_queue = narrow ? 1 : 8, .send_depth = narrow ? 1 : 0,
+		.dead_after_ms = 4000, .send_queue = narrow ? 1 : 8,
+		.tuning = &tuning,
 		.flags = (own_cq ? RDMAMSG_EP_OWN_CQ : 0u) |
 			 (guarded ? RDMAMSG_EP_GUARD : 0u),
 		.pd = who == CLIENT ? domain : NULL,

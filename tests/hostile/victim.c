@@ -183,15 +183,20 @@ static const struct rdmamsg_handlers raw_handlers = {
 static struct rdmamsg_ep_options raw_options(void)
 {
 	const uint32_t ms = victims->timeout_ms;
+	static struct rdmamsg_ep_tuning tuning = {
+		.size = sizeof(tuning),
+		/* one poll of the completion queue returns all receives */
+		.recv_depth = 8,
+	};
 
+	tuning.fetch_timeout_ms = 3 * ms;
 	return (struct rdmamsg_ep_options){
 		.size = sizeof(struct rdmamsg_ep_options),
 		.handlers = &raw_handlers,
 		.timeout_ms = ms, .close_timeout_ms = ms,
 		.dead_after_ms = 2 * ms,
-		.fetch_timeout_ms = 3 * ms, .max_msg_size = MAX_MSG,
-		/* one poll of the completion queue returns all receives */
-		.recv_depth = 8, .send_queue = 64, .srq = srq,
+		.max_msg_size = MAX_MSG,
+		.send_queue = 64, .srq = srq, .tuning = &tuning,
 	};
 }
 
@@ -221,6 +226,7 @@ static const struct rdmamsg_handlers innocent_handlers = {
 static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 {
 	struct rdmamsg_ep_options opts = raw_options();
+	struct rdmamsg_ep_tuning deep = *opts.tuning;
 	size_t len;
 	const void *data = rdmamsg_request_data(req, &len);
 
@@ -232,7 +238,8 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 		opts.flags = RDMAMSG_EP_GUARD;
 		opts.srq = NULL;
 	} else if (len == strlen(DEEP) && !memcmp(data, DEEP, len)) {
-		opts.recv_depth = 32;
+		deep.recv_depth = 32;
+		opts.tuning = &deep;
 	}
 	(void)rdmamsg_accept(req, &opts, NULL);
 }

@@ -99,7 +99,7 @@ static void accept__bad_options_REJECTS(void **state)
 	listen_put_off(&p);
 	dial(&p.c, test_addr(), p.port, WAIT_MS);
 	WAIT_FOR(waiting_count);
-	p.s.opts.recv_depth = 1 << 20;
+	p.s.tuning.recv_depth = 1 << 20;
 	assert_error(rdmamsg_accept(waiting[0], &p.s.opts, &p.s.ep), -EINVAL,
 		     "recv_depth");
 	WAIT_FOR(p.c.closed);
@@ -140,7 +140,7 @@ static void accept__by_the_listener_fails_IS_TOLD(void **state)
 		pair_init(&p, NULL);
 		p.c.opts.device = test_device();
 		/* 60000 is in range, and more vectors than any device has */
-		p.s.opts.comp_vector = 60000;
+		p.s.tuning.comp_vector = 60000;
 		opts.ep = &p.s.opts;
 		assert_int_equal(listens[oob](p.s.ctx, test_addr(), "0", &opts,
 					      &p.listener), 0);

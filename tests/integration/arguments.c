@@ -14,41 +14,44 @@ static struct pair p;
 /* ---- options ---------------------------------------------------------- */
 
 #define FIELD(name, value) \
-	{ #name, offsetof(struct rdmamsg_ep_options, name), (value) }
+	{ #name, offsetof(struct rdmamsg_ep_options, name), (value), false }
+#define TUNED(name, value) \
+	{ #name, offsetof(struct rdmamsg_ep_tuning, name), (value), true }
 
 static const struct {
 	const char *name;
 	size_t offset;
 	uint32_t value;
+	bool tuned;
 } bad_fields[] = {
 	FIELD(flags, 1u << 31),
 	FIELD(timeout_ms, 86400001),
 	FIELD(max_msg_size, 0x80000000u),
-	FIELD(max_copy, 0x80000000u),
-	FIELD(inline_max, 513),
-	FIELD(eager_max, (1 << 20) + 1),
-	FIELD(recv_depth, 65537),
-	FIELD(recv_depth, RDMAMSG_NONE),
-	FIELD(send_depth, 65537),
-	FIELD(send_depth, RDMAMSG_NONE),
+	TUNED(max_copy, 0x80000000u),
+	TUNED(inline_max, 513),
+	TUNED(eager_max, (1 << 20) + 1),
+	TUNED(recv_depth, 65537),
+	TUNED(recv_depth, RDMAMSG_NONE),
+	TUNED(send_depth, 65537),
+	TUNED(send_depth, RDMAMSG_NONE),
 	FIELD(send_queue, 65537),
 	FIELD(dead_after_ms, 9),
 	FIELD(dead_after_ms, 86400001),
-	FIELD(stall_after_ms, 9),
-	FIELD(stall_after_ms, 86400001),
-	FIELD(peer_timeout_ms, 9),
-	FIELD(peer_timeout_ms, 86400001),
-	FIELD(fetch_timeout_ms, 9),
-	FIELD(fetch_timeout_ms, 86400001),
+	TUNED(stall_after_ms, 9),
+	TUNED(stall_after_ms, 86400001),
+	TUNED(peer_timeout_ms, 9),
+	TUNED(peer_timeout_ms, 86400001),
+	TUNED(fetch_timeout_ms, 9),
+	TUNED(fetch_timeout_ms, 86400001),
 	FIELD(close_timeout_ms, 86400001),
-	FIELD(ack_timeout, 32),
-	FIELD(retry_count, 8),
-	FIELD(rnr_retry_count, 8),
-	FIELD(min_rnr_timer, 32),
-	FIELD(responder_resources, 256),
-	FIELD(initiator_depth, 256),
-	FIELD(tos, 256),
-	FIELD(create_flags, 1u << 20),
+	TUNED(ack_timeout, 32),
+	TUNED(retry_count, 8),
+	TUNED(rnr_retry_count, 8),
+	TUNED(min_rnr_timer, 32),
+	TUNED(responder_resources, 256),
+	TUNED(initiator_depth, 256),
+	TUNED(tos, 256),
+	TUNED(create_flags, 1u << 20),
 };
 
 /* Checks the options for an endpoint, and for those that a listener accepts. */
@@ -72,11 +75,15 @@ static void options__of_endpoints_out_of_range_NAMED(void **state)
 {
 	static const uint8_t data[RDMAMSG_SETUP_DATA_MAX + 1];
 	struct rdmamsg_ep_options o;
+	struct rdmamsg_ep_tuning t;
 
 	pair_init(&p, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(bad_fields); i++) {
 		o = p.c.opts;
-		memcpy((char *)&o + bad_fields[i].offset, &bad_fields[i].value,
+		t = p.c.tuning;
+		o.tuning = &t;
+		memcpy((bad_fields[i].tuned ? (char *)&t : (char *)&o) +
+		       bad_fields[i].offset, &bad_fields[i].value,
 		       sizeof(uint32_t));
 		check_ep_options(&o, bad_fields[i].name);
 	}
@@ -102,6 +109,7 @@ static const size_t bad_sizes[] = { 0, 1, sizeof(size_t) - 1, 4097, SIZE_MAX };
 static void options__struct_sizes_out_of_range_NAMED(void **state)
 {
 	struct rdmamsg_ep_options ep_opts;
+	struct rdmamsg_ep_tuning tuning;
 	struct rdmamsg_handlers on;
 
 	pair_init(&p, NULL);
@@ -119,6 +127,11 @@ static void options__struct_sizes_out_of_range_NAMED(void **state)
 		ep_opts = p.c.opts;
 		ep_opts.size = bad_sizes[i];
 		check_ep_options(&ep_opts, "rdmamsg_ep_options");
+		tuning = p.c.tuning;
+		tuning.size = bad_sizes[i];
+		ep_opts = p.c.opts;
+		ep_opts.tuning = &tuning;
+		check_ep_options(&ep_opts, "rdmamsg_ep_tuning");
 		on = p.c.on;
 		on.size = bad_sizes[i];
 		ep_opts = p.c.opts;
@@ -169,7 +182,8 @@ static void options__shorter_struct_IS_FINE(void **state)
 	pair_init(&p, NULL);
 	p.c.opts.size = offsetof(struct rdmamsg_ep_options, source);
 	p.c.opts.source = "not looked at";
-	p.c.opts.tos = 999;
+	p.s.tuning.size = offsetof(struct rdmamsg_ep_tuning, tos);
+	p.s.tuning.tos = 999;
 	pair_listen(&p);
 	pair_connect(&p);
 	end_send_all(&p.c, HOW_SEND, 100, 1);

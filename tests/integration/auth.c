@@ -280,10 +280,10 @@ static void connect__many_at_once_CONNECTED(void **state)
 	for (int shared = 0; shared < 2; shared++) {
 		struct rdmamsg_ep_options accepted = {
 			.size = sizeof(accepted), .handlers = &there,
-			.recv_depth = 4,
+			.tuning = TUNING(.recv_depth = 4),
 		}, dialled = {
 			.size = sizeof(dialled), .handlers = &here,
-			.recv_depth = 4,
+			.tuning = TUNING(.recv_depth = 4),
 		};
 		struct rdmamsg_listen_options o = {
 			.size = sizeof(o), .ep = &accepted,

@@ -49,7 +49,7 @@ static void start(uint32_t n)
 	struct rdmamsg_ep_options opts = many_ep_options();
 
 	many_start(NULL);
-	opts.recv_depth = CREDITS;
+	opts.tuning = TUNING(.recv_depth = CREDITS);
 	for (peers = 0; peers < n; peers++)
 		many_dial(&opts);
 	WAIT_FOR(client.connected == n && server.connected == n);

@@ -23,6 +23,7 @@
 #include <rdmamsg/rdmamsg.h>
 
 #include "../fds.h"
+#include "../tuning.h"
 
 #define WAIT_MS		120000	/* far beyond the time of any step */
 #define TEST_SECONDS	300	/* then a test prints its state and ends */
@@ -119,6 +120,7 @@ struct end {
 	struct rdmamsg_ep *ep;		/* NULL when there is none */
 	struct end *peer;
 	struct rdmamsg_ep_options opts;
+	struct rdmamsg_ep_tuning tuning;	/* opts.tuning */
 	struct rdmamsg_handlers on;
 
 	unsigned int connected, closed, writable, stalled, resumed, incoming;

@@ -26,7 +26,7 @@ static void fill(struct end *e)
 static void start_filled(uint32_t send_queue)
 {
 	pair_init(&p, NULL);
-	p.c.opts.max_copy = p.s.opts.max_copy = LARGE;
+	p.c.tuning.max_copy = p.s.tuning.max_copy = LARGE;
 	p.c.opts.send_queue = p.s.opts.send_queue = send_queue;
 	pair_listen(&p);
 	pair_connect(&p);
@@ -42,7 +42,7 @@ static void cookies__graceful_close_in_flight_ALL_DELIVERED(void **state)
 	/* the queue needs credits while both sides are closing */
 	pair_init(&p, NULL);
 	p.c.opts.send_queue = p.s.opts.send_queue = 200;
-	p.c.opts.recv_depth = p.s.opts.recv_depth = 4;
+	p.c.tuning.recv_depth = p.s.tuning.recv_depth = 4;
 	pair_listen(&p);
 	pair_connect(&p);
 	for (uint32_t n = 0; n < 150; n++) {
@@ -142,7 +142,7 @@ static void cookies__abort_in_on_complete_EACH_ONCE(void **state)
 {
 	pair_init(&p, NULL);
 	p.c.then_sent = abort_now;
-	p.c.opts.max_copy = LARGE;
+	p.c.tuning.max_copy = LARGE;
 	pair_listen(&p);
 	pair_connect(&p);
 	fill(&p.c);
@@ -185,7 +185,7 @@ static void cookies__peer_killed_in_flight_EACH_ONCE(void **state)
 
 	child_start(&child, "receiver", NULL);
 	pair_init(&p, NULL);
-	p.c.opts.max_copy = LARGE;
+	p.c.tuning.max_copy = LARGE;
 	p.c.opts.send_queue = 100;
 	child_line(&child, p.port, sizeof(p.port));
 	if (rdmamsg_connect(p.c.ctx, test_addr(), p.port, &p.c.opts, &p.c.ep))

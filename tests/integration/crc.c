@@ -18,7 +18,7 @@ static void ask(struct pair *p, uint32_t flags)
 {
 	p->c.opts.flags |= RDMAMSG_EP_CRC | flags;
 	p->s.opts.flags |= RDMAMSG_EP_CRC | flags;
-	p->c.opts.max_copy = p->s.opts.max_copy = LARGE;
+	p->c.tuning.max_copy = p->s.tuning.max_copy = LARGE;
 }
 
 static void send_sizes(struct pair *p, struct end *from)
@@ -137,7 +137,7 @@ static void message__changed_too_early_ENDS(void **state)
 
 	pair_init(&p, NULL);
 	ask(&p, 0);
-	p.c.opts.pieces_max = p.s.opts.pieces_max = RDMAMSG_NONE;
+	p.c.tuning.pieces_max = p.s.tuning.pieces_max = RDMAMSG_NONE;
 	pair_listen(&p);
 	pair_connect(&p);
 	assert_int_equal(rdmamsg_sendv(p.c.ep, &iov, 1, 1, NULL), 0);

@@ -74,12 +74,12 @@ static void flood__recv_depth_1_and_2_ARRIVES(void **state)
 
 	for (size_t n = 0; n < ARRAY_SIZE(depths); n++) {
 		pair_init(&p, NULL);
-		p.c.opts.recv_depth = depths[n][0];
-		p.s.opts.recv_depth = depths[n][1];
+		p.c.tuning.recv_depth = depths[n][0];
+		p.s.tuning.recv_depth = depths[n][1];
 		flood(300, 300, mixed);
 		pair_init(&p, NULL);
-		p.c.opts.recv_depth = depths[n][0];
-		p.s.opts.recv_depth = depths[n][1];
+		p.c.tuning.recv_depth = depths[n][0];
+		p.s.tuning.recv_depth = depths[n][1];
 		flood(300, 0, mixed);
 	}
 }
@@ -87,15 +87,15 @@ static void flood__recv_depth_1_and_2_ARRIVES(void **state)
 static void flood__send_depth_1_ARRIVES(void **state)
 {
 	pair_init(&p, NULL);
-	p.c.opts.send_depth = p.s.opts.send_depth = 1;
+	p.c.tuning.send_depth = p.s.tuning.send_depth = 1;
 	flood(300, 300, mixed);
 }
 
 static void flood__one_read_at_a_time_ARRIVES(void **state)
 {
 	pair_init(&p, NULL);
-	p.c.opts.initiator_depth = p.s.opts.initiator_depth = 1;
-	p.c.opts.responder_resources = p.s.opts.responder_resources = 1;
+	p.c.tuning.initiator_depth = p.s.tuning.initiator_depth = 1;
+	p.c.tuning.responder_resources = p.s.tuning.responder_resources = 1;
 	flood(100, 100, mixed);
 }
 
@@ -149,9 +149,9 @@ static void passed_on__to_each_other_GOES_ON(void **state)
 	passed_on = dropped = 0;
 	pair_init(&p, NULL);
 	p.s.on.on_message = p.c.on.on_message = pass_on;
-	p.s.opts.max_lent = p.c.opts.max_lent = 512 << 10;
+	p.s.tuning.max_lent = p.c.tuning.max_lent = 512 << 10;
 	p.s.opts.send_queue = p.c.opts.send_queue = 64;
-	p.s.opts.pieces_max = RDMAMSG_NONE;
+	p.s.tuning.pieces_max = RDMAMSG_NONE;
 	pair_listen(&p);
 	pair_connect(&p);
 	while (n < 20 && !rdmamsg_sendv(p.c.ep, &iov, 1, n, NULL) &&
@@ -180,7 +180,7 @@ static void passed_on__to_a_peer_that_keeps_IS_BOUNDED(void **state)
 	pair_init(&p, NULL);
 	p.s.on.on_message = pass_on;
 	p.c.on.on_message = keep_it;
-	p.s.opts.max_lent = p.c.opts.max_lent = 4 << 20;
+	p.s.tuning.max_lent = p.c.tuning.max_lent = 4 << 20;
 	p.s.opts.send_queue = p.c.opts.send_queue = 64;
 	be_still();
 	pair_listen(&p);
@@ -232,7 +232,7 @@ static void queue__of_ten_KEEPS_TEN(void **state)
 {
 	pair_init(&p, NULL);
 	p.c.opts.send_queue = 10;
-	p.s.opts.recv_depth = 4;
+	p.s.tuning.recv_depth = 4;
 	pair_listen(&p);
 	pair_connect(&p);
 	assert_int_equal(send_at_once(), 4 + 10);
@@ -254,7 +254,7 @@ static void rendezvous__too_many_WRITABLE_WHEN_ONE_IS_DONE(void **state)
 	int ret;
 
 	pair_init(&p, NULL);
-	p.c.opts.pieces_max = RDMAMSG_NONE;
+	p.c.tuning.pieces_max = RDMAMSG_NONE;
 	pair_listen(&p);
 	pair_connect(&p);
 	while (!(ret = end_send(&p.c, HOW_SENDV, 100000, n)))
@@ -273,7 +273,7 @@ static void rendezvous__too_many_WRITABLE_WHEN_ONE_IS_DONE(void **state)
 static void queue__without_NEEDS_CREDITS(void **state)
 {
 	pair_init(&p, NULL);
-	p.s.opts.recv_depth = 4;
+	p.s.tuning.recv_depth = 4;
 	pair_listen(&p);
 	pair_connect(&p);
 	assert_int_equal(send_at_once(), 4);
@@ -306,7 +306,7 @@ static void writable__nothing_refused_IS_NOT_TOLD(void **state)
  */
 static void send_depth_many(struct end *e)
 {
-	uint32_t depth = e->opts.send_depth, n = 0;
+	uint32_t depth = e->tuning.send_depth, n = 0;
 
 	while (n <= FIRST_CREDITS && !end_send(e, HOW_SEND, 10, n))
 		n++;
@@ -323,8 +323,8 @@ static void send__in_on_connected_HAS_THE_WHOLE_QUEUE(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(depths); i++) {
 		pair_init(&p, NULL);
-		p.s.opts.send_depth = p.c.opts.send_depth = depths[i];
-		p.s.opts.recv_depth = p.c.opts.recv_depth = FIRST_CREDITS;
+		p.s.tuning.send_depth = p.c.tuning.send_depth = depths[i];
+		p.s.tuning.recv_depth = p.c.tuning.recv_depth = FIRST_CREDITS;
 		p.s.then_connected = p.c.then_connected = send_depth_many;
 		pair_listen(&p);
 		pair_connect(&p);

@@ -105,7 +105,7 @@ void limit__other_sizes_before_ARE_GIVEN_BACK(void **state)
 	test_close(p.c.ctx);
 	p.c.ctx = test_open(&opts);
 	p.c.opts.send_queue = 2000;
-	p.c.opts.max_copy = 1 << 20;
+	p.c.tuning.max_copy = 1 << 20;
 	pair_listen(&p);
 	pair_connect(&p);
 	/* fill the limit with free large buffers */
@@ -299,7 +299,7 @@ void behind__a_waiting_one_HOLD_THEIR_CREDITS(void **state)
 	test_close(p.s.ctx);
 	p.s.ctx = test_open(&opts);
 	p.s.keep = true;
-	p.s.opts.recv_depth = 64;
+	p.s.tuning.recv_depth = 64;
 	be_still();
 	pair_listen(&p);
 	pair_connect(&p);
@@ -361,7 +361,7 @@ void limit__waits_beyond_fetch_timeout_IS_NOT_PUNISHED(void **state)
 	test_close(p.s.ctx);
 	p.s.ctx = test_open(&little);
 	p.s.keep = true;
-	p.c.opts.fetch_timeout_ms = 300;
+	p.c.tuning.fetch_timeout_ms = 300;
 	pair_listen(&p);
 	pair_connect(&p);
 	for (uint32_t n = 0; n < 4; n++)
@@ -396,7 +396,7 @@ void kept__of_one_peer_OTHERS_GO_ON(void **state)
 
 	pair_init(&p, NULL);
 	p.s.keep = true;
-	p.s.opts.max_lent = 1 << 20;
+	p.s.tuning.max_lent = 1 << 20;
 	be_still();
 	pair_listen(&p);
 	pair_connect(&p);
@@ -499,7 +499,7 @@ void limit__smaller_ones_behind_WAIT_THEIR_TURN(void **state)
 void limit__below_a_message_IT_COMES_ALONE(void **state)
 {
 	pair_init(&p, NULL);
-	p.s.opts.max_lent = 100000;
+	p.s.tuning.max_lent = 100000;
 	pair_listen(&p);
 	pair_connect(&p);
 	for (uint32_t tag = 0; tag < 3; tag++)
@@ -522,7 +522,7 @@ void kept__of_one_server_LEAVES_HALF_TO_OTHERS(void **state)
 	test_close(p.c.ctx);
 	p.c.ctx = test_open(&some);
 	p.c.keep = true;
-	p.c.opts.max_lent = RDMAMSG_NONE;
+	p.c.tuning.max_lent = RDMAMSG_NONE;
 	be_still();
 	pair_listen(&p);
 	pair_connect(&p);

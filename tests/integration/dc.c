@@ -365,7 +365,9 @@ static void many_senders__one_target_WITH_SHARED_RECEIVES(void **state)
 	static struct cookie cookies[SENDERS * 20];
 	struct rdmamsg_dc_address *a[SENDERS];
 	/* room for all, however much the first ones have been promised */
-	struct rdmamsg_ep_options ep = { .size = sizeof(ep), .recv_depth = 8 };
+	struct rdmamsg_ep_options ep = {
+		.size = sizeof(ep), .tuning = TUNING(.recv_depth = 8),
+	};
 	struct rdmamsg_srq *srq;
 	uint32_t n = 0;
 

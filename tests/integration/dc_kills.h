@@ -176,7 +176,9 @@ static void senders__killed_at_random_OTHERS_LOSE_NOTHING(void **state)
 		.size = sizeof(so), .depth = 2048,
 	};
 	/* room for all, however much the first ones have been promised */
-	struct rdmamsg_ep_options ep = { .size = sizeof(ep), .recv_depth = 8 };
+	struct rdmamsg_ep_options ep = {
+		.size = sizeof(ep), .tuning = TUNING(.recv_depth = 8),
+	};
 	struct child survivors[PROCESSES - VICTIMS];
 	unsigned int whole = 0;
 

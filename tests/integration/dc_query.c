@@ -159,9 +159,10 @@ static const struct rdmamsg_path some_path = {
 };
 
 static const struct rdmamsg_ep_options some_options = {
-	.size = sizeof(some_options), .path = &some_path, .ack_timeout = 15,
-	.retry_count = 3, .rnr_retry_count = 5, .min_rnr_timer = 20,
-	.initiator_depth = 4,
+	.size = sizeof(some_options), .path = &some_path,
+	.tuning = TUNING(.ack_timeout = 15, .retry_count = 3,
+			 .rnr_retry_count = 5, .min_rnr_timer = 20,
+			 .initiator_depth = 4),
 };
 
 static void assert_target_has_them(const struct hall *h)
@@ -230,7 +231,7 @@ void options__out_of_range_REFUSED_AT_ONCE(void **state)
 {
 	struct rdmamsg_path path = { .size = sizeof(path), .mtu = 300 };
 	struct rdmamsg_ep_options ep = {
-		.size = sizeof(ep), .min_rnr_timer = 32,
+		.size = sizeof(ep), .tuning = TUNING(.min_rnr_timer = 32),
 	};
 	const struct rdmamsg_dc_target_options topts = {
 		.size = sizeof(topts), .ep = &ep, .path = RDMAMSG_DC_NATIVE,
@@ -246,7 +247,7 @@ void options__out_of_range_REFUSED_AT_ONCE(void **state)
 					      &t), -EINVAL, "min_rnr_timer");
 	assert_error(rdmamsg_dc_sender_create(near, &sopts, &s), -EINVAL,
 		     "min_rnr_timer");
-	ep.min_rnr_timer = 0;
+	ep.tuning = NULL;
 	ep.path = &path;
 	assert_error(rdmamsg_dc_target_create(far, test_addr(), "0", &topts,
 					      &t), -EINVAL, "mtu");

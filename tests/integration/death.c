@@ -12,7 +12,7 @@ static void on_stalled(struct rdmamsg_ep *ep, uint32_t silent_ms)
 {
 	struct end *e = rdmamsg_ep_user(ep);
 
-	if (e->stalled != e->resumed || silent_ms < e->opts.stall_after_ms)
+	if (e->stalled != e->resumed || silent_ms < e->tuning.stall_after_ms)
 		note("%s: stalled %u, resumed %u, %u ms", e->name, e->stalled,
 		     e->resumed, silent_ms);
 	e->stalled++;
@@ -36,7 +36,7 @@ static void stopped__STALLS_AND_RESUMES(void **state)
 	p.s.on.on_stalled = on_stalled;
 	p.s.on.on_resumed = on_resumed;
 	/* only a stopped peer answers later than this */
-	p.s.opts.stall_after_ms = 3000;
+	p.s.tuning.stall_after_ms = 3000;
 	we_meet(&child, 'e', false);
 	send_and_hear();
 	for (unsigned int round = 1; round <= 2; round++) {
@@ -71,7 +71,7 @@ static void stopped__peer_timeout_CLOSES_SILENT(void **state)
 	char line[64];
 
 	we_init('i');
-	p.s.opts.peer_timeout_ms = 3000;
+	p.s.tuning.peer_timeout_ms = 3000;
 	we_meet(&child, 'e', true);
 	send_and_hear();
 	kill(child.pid, SIGSTOP);
@@ -90,7 +90,7 @@ static void stopped__peer_timeout_CLOSES_SILENT(void **state)
 static void idle__peer_timeout_DOES_NOT_CLOSE(void **state)
 {
 	pair_init(&p, NULL);
-	p.s.opts.peer_timeout_ms = p.c.opts.peer_timeout_ms = 3000;
+	p.s.tuning.peer_timeout_ms = p.c.tuning.peer_timeout_ms = 3000;
 	pair_listen(&p);
 	pair_connect(&p);
 	WAIT_PASSING(end_stats(&p.s).pings >= 4 && end_stats(&p.c).pings >= 1);

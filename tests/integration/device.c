@@ -496,7 +496,7 @@ static void check_depth_there(void)
 	};
 
 	pair_init(&p, NULL);
-	p.s.opts.send_depth = 65536;
+	p.s.tuning.send_depth = 65536;
 	if (rdmamsg_listen(p.s.ctx, test_addr(), "0", &opts, &p.listener))
 		fail_msg("rdmamsg_listen: %s", rdmamsg_error());
 	listener_service(p.listener, p.port);
@@ -521,8 +521,8 @@ static void limit__depth_beyond_the_devices_NAMED(void **state)
 	}
 	snprintf(limit, sizeof(limit), "%u",
 		 d.max_qp_wr <= 65536 ? d.max_qp_wr : d.max_cqe);
-	check_depth(&p.c.opts.send_depth, "send_depth", limit);
-	check_depth(&p.c.opts.recv_depth, "recv_depth", limit);
+	check_depth(&p.c.tuning.send_depth, "send_depth", limit);
+	check_depth(&p.c.tuning.recv_depth, "recv_depth", limit);
 	check_depth_there();
 }
 
@@ -530,7 +530,7 @@ static void limit__depth_beyond_the_devices_NAMED(void **state)
 static void create_flag__that_it_has_not_NAMED(void **state)
 {
 	pair_init(&p, NULL);
-	p.c.opts.create_flags = IBV_QP_CREATE_PCI_WRITE_END_PADDING;
+	p.c.tuning.create_flags = IBV_QP_CREATE_PCI_WRITE_END_PADDING;
 	pair_listen(&p);
 	if (rdmamsg_connect(p.c.ctx, test_addr(), p.port, &p.c.opts, &p.c.ep))
 		fail_msg("rdmamsg_connect: %s", rdmamsg_error());

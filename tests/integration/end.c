@@ -133,7 +133,9 @@ void end_init(struct end *e, const char *name, struct rdmamsg *ctx)
 	e->opts = (struct rdmamsg_ep_options) {
 		.size = sizeof(e->opts), .user = e, .handlers = &e->on,
 		.timeout_ms = WAIT_MS, .close_timeout_ms = WAIT_MS,
+		.tuning = &e->tuning,
 	};
+	e->tuning.size = sizeof(e->tuning);
 }
 
 void end_fini(struct end *e)

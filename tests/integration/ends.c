@@ -148,7 +148,7 @@ static void silent__IS_COUNTED(void **state)
 	struct child child;
 
 	we_init('i');
-	p.s.opts.peer_timeout_ms = 3000;
+	p.s.tuning.peer_timeout_ms = 3000;
 	we_meet(&child, 'i', false);
 	kill(child.pid, SIGSTOP);
 	WAIT_PASSING(p.s.closed);

@@ -140,7 +140,7 @@ static void send__beyond_the_inline_limit_ARRIVES_TOO(void **state)
 static void send__no_inline_TAKES_THE_LONG_WAY(void **state)
 {
 	pair_init(&p, NULL);
-	p.c.opts.inline_max = RDMAMSG_NONE;
+	p.c.tuning.inline_max = RDMAMSG_NONE;
 	pair_listen(&p);
 	pair_connect(&p);
 	long_sends = 0;
@@ -225,8 +225,8 @@ static void flood(uint32_t recv_depth, uint32_t send_depth, uint32_t count)
 	struct stream c = { 0, count, 0 }, s = { 0, count, 0 };
 
 	pair_init(&p, NULL);
-	p.c.opts.recv_depth = p.s.opts.recv_depth = recv_depth;
-	p.c.opts.send_depth = p.s.opts.send_depth = send_depth;
+	p.c.tuning.recv_depth = p.s.tuning.recv_depth = recv_depth;
+	p.c.tuning.send_depth = p.s.tuning.send_depth = send_depth;
 	p.c.arg = &c;
 	p.s.arg = &s;
 	p.c.then_writable = p.s.then_writable = pour;
@@ -263,7 +263,7 @@ static void send__queue_in_between_KEEPS_ORDER(void **state)
 
 	pair_init(&p, NULL);
 	p.c.opts.send_queue = 100;
-	p.s.opts.recv_depth = 8;
+	p.s.tuning.recv_depth = 8;
 	pair_listen(&p);
 	pair_connect(&p);
 	while (!(ret = fast_send(&p.c, n % 50, n)))

@@ -128,17 +128,17 @@ static void check_wait_sleeps(struct rdmamsg *ctx)
 }
 
 /* Postpones keepalives, and keeps retransmission fast. */
-static void be_patient(struct rdmamsg_ep_options *opts)
+static void be_patient(struct end *e)
 {
-	opts->dead_after_ms = NO_KEEPALIVE_MS;
-	opts->ack_timeout = 15;
+	e->opts.dead_after_ms = NO_KEEPALIVE_MS;
+	e->tuning.ack_timeout = 15;
 }
 
 static void patient_pair(void)
 {
 	pair_init(&p, NULL);
-	be_patient(&p.c.opts);
-	be_patient(&p.s.opts);
+	be_patient(&p.c);
+	be_patient(&p.s);
 	pair_listen(&p);
 }
 
@@ -230,8 +230,8 @@ static void idle__after_traffic_by_polling_IS_QUIET(void **state)
 static void idle__unread_messages_ARE_QUIET(void **state)
 {
 	pair_init(&p, NULL);
-	be_patient(&p.c.opts);
-	be_patient(&p.s.opts);
+	be_patient(&p.c);
+	be_patient(&p.s);
 	p.s.on.on_message = NULL;
 	pair_listen(&p);
 	pair_connect(&p);
@@ -380,7 +380,7 @@ static int serve(int argc, char **argv)
 
 	pair_init(&p, NULL);
 	test_close(p.c.ctx);
-	be_patient(&p.s.opts);
+	be_patient(&p.s);
 	p.s.expect_nothing = true;
 	p.s.then_message = echo_message;
 	p.s.then_closed = echo_closed;
@@ -398,7 +398,7 @@ static int serve(int argc, char **argv)
 static void connect_child(struct child *child)
 {
 	pair_init(&p, NULL);
-	be_patient(&p.c.opts);
+	be_patient(&p.c);
 	p.c.expect_nothing = true;
 	child_line(child, p.port, sizeof(p.port));
 	if (rdmamsg_connect(p.c.ctx, test_addr(), p.port, &p.c.opts, &p.c.ep))

@@ -75,7 +75,7 @@ static void recv_open(uint32_t flags)
 	p.s.on.on_incoming = on_incoming;
 	p.s.then_message = on_arrived;
 	p.s.expect_nothing = true;
-	p.c.opts.eager_max = EAGER_LEAST;
+	p.c.tuning.eager_max = EAGER_LEAST;
 	p.c.opts.flags |= flags;
 	p.s.opts.flags |= flags;
 	rma_start();

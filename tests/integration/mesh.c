@@ -52,12 +52,16 @@ static const struct rdmamsg_handlers on = {
 
 static struct rdmamsg_ep_options ep_options(struct link *l)
 {
+	static struct rdmamsg_ep_tuning tuning = {
+		.size = sizeof(tuning), .recv_depth = 16, .send_depth = 16,
+		.eager_max = 1024,
+	};
+
+	tuning.ack_timeout = mesh_ack_timeout;
 	return (struct rdmamsg_ep_options){
 		.size = sizeof(struct rdmamsg_ep_options), .user = l,
-		.handlers = &on, .recv_depth = 16, .send_depth = 16,
-		.eager_max = 1024, .failover = mesh_failover,
-		.ack_timeout = mesh_ack_timeout, .pd = mesh_pd,
-		.timeout_ms = CONNECT_MS,
+		.handlers = &on, .failover = mesh_failover, .pd = mesh_pd,
+		.timeout_ms = CONNECT_MS, .tuning = &tuning,
 	};
 }
 

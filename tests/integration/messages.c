@@ -29,7 +29,7 @@ static void send_sizes(enum how how)
 static void send__all_sizes_ARRIVE(void **state)
 {
 	pair_init(&p, NULL);
-	p.c.opts.max_copy = LARGE;
+	p.c.tuning.max_copy = LARGE;
 	pair_listen(&p);
 	pair_connect(&p);
 	assert_true(end_info(&p.c).inline_max > 1);
@@ -62,11 +62,11 @@ static void send__thresholds_set_TAKE_THE_PATHS(void **state)
 		size_t len = cases[n].len;
 
 		pair_init(&p, NULL);
-		p.c.opts.inline_max = cases[n].inline_max;
-		p.c.opts.eager_max = cases[n].eager_max;
-		p.s.opts.eager_max = cases[n].eager_max;
-		p.c.opts.max_copy = LARGE;
-		p.c.opts.pieces_max = RDMAMSG_NONE;
+		p.c.tuning.inline_max = cases[n].inline_max;
+		p.c.tuning.eager_max = cases[n].eager_max;
+		p.s.tuning.eager_max = cases[n].eager_max;
+		p.c.tuning.max_copy = LARGE;
+		p.c.tuning.pieces_max = RDMAMSG_NONE;
 		pair_listen(&p);
 		pair_connect(&p);
 		/* a device may take less inline */
@@ -142,7 +142,7 @@ static void send__mixed_sizes_both_ways_KEEP_ORDER(void **state)
 	uint32_t from_c = 0, from_s = 0;
 
 	pair_init(&p, NULL);
-	p.c.opts.max_copy = p.s.opts.max_copy = LARGE;
+	p.c.tuning.max_copy = p.s.tuning.max_copy = LARGE;
 	p.c.arg = &from_c;
 	p.s.arg = &from_s;
 	p.c.then_writable = p.s.then_writable = send_more;
@@ -232,7 +232,7 @@ static void send__too_large_EMSGSIZE(void **state)
 
 	pair_init(&p, NULL);
 	p.s.opts.max_msg_size = 100000;
-	p.c.opts.max_copy = 50000;
+	p.c.tuning.max_copy = 50000;
 	pair_listen(&p);
 	pair_connect(&p);
 	assert_int_equal(end_info(&p.c).max_send, 100000);

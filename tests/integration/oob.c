@@ -133,8 +133,8 @@ static void connect__path_given_IS_TAKEN(void **state)
 	oob_init(&p);
 	p.c.opts.path = &c;
 	p.s.opts.path = &s;
-	p.c.opts.ack_timeout = 14;
-	p.c.opts.rnr_retry_count = 3;
+	p.c.tuning.ack_timeout = 14;
+	p.c.tuning.rnr_retry_count = 3;
 	oob_listen(&p, test_addr());
 	oob_connect(&p, test_addr());
 	assert_int_equal(end_info(&p.c).mtu, 256);

@@ -183,11 +183,11 @@ static void cap__last_one_sent_COMES_BACK(void **state)
 	int err;
 
 	pair_init(&p, NULL);
-	p.c.opts.eager_max = p.s.opts.eager_max = 200000;
-	p.c.opts.recv_depth = p.s.opts.recv_depth = 4;
+	p.c.tuning.eager_max = p.s.tuning.eager_max = 200000;
+	p.c.tuning.recv_depth = p.s.tuning.recv_depth = 4;
 	/* no keepalive and no timer sends anything */
-	p.c.opts.dead_after_ms = p.c.opts.stall_after_ms = RDMAMSG_NONE;
-	p.c.opts.fetch_timeout_ms = RDMAMSG_NONE;
+	p.c.opts.dead_after_ms = p.c.tuning.stall_after_ms = RDMAMSG_NONE;
+	p.c.tuning.fetch_timeout_ms = RDMAMSG_NONE;
 	pair_listen(&p);
 	pair_connect(&p);
 	pool = create(p.c.ctx, 0, MB / 4);
@@ -244,7 +244,7 @@ static void cap__less_than_a_batch_left_IS_USED(void **state)
 	uint32_t n = 0;
 
 	pair_init(&p, NULL);
-	p.c.opts.eager_max = p.s.opts.eager_max = 60000;
+	p.c.tuning.eager_max = p.s.tuning.eager_max = 60000;
 	/* the pool has sixteen buffers of 64 KB, half a batch */
 	pool = create(p.c.ctx, 0, MB);
 	p.c.opts.send_pool = pool;
@@ -292,7 +292,7 @@ static void endpoint__with_three_pools_USES_THEM(void **state)
 	ctrl = create(p.c.ctx, 0, 0);
 	p.c.opts.recv_pool = recv;
 	p.c.opts.send_pool = send;
-	p.c.opts.ctrl_pool = ctrl;
+	p.c.tuning.ctrl_pool = ctrl;
 	pair_listen(&p);
 	pair_connect(&p);
 	before = stats(recv).used;
@@ -334,7 +334,7 @@ static void large_pair(size_t max_bytes)
 {
 	pair_init(&p, NULL);
 	p.s.opts.recv_pool = create(p.s.ctx, 0, max_bytes);
-	p.s.opts.recv_depth = 8;
+	p.s.tuning.recv_depth = 8;
 	pair_listen(&p);
 	pair_connect(&p);
 }
@@ -399,7 +399,7 @@ static void large__pool_is_full_WAITS(void **state)
 	pair_init(&p, &opts);
 	/* the receives take 320 KB, a message with its header 512 KB */
 	p.s.opts.recv_pool = create(p.s.ctx, 0, MB);
-	p.s.opts.recv_depth = 8;
+	p.s.tuning.recv_depth = 8;
 	p.s.keep = true;
 	pool = p.s.opts.recv_pool;
 	pair_listen(&p);
@@ -433,7 +433,7 @@ static void large__of_other_sizes_unused_GO(void **state)
 
 	pair_init(&p, &opts);
 	p.s.opts.recv_pool = create(p.s.ctx, 0, 0);
-	p.s.opts.recv_depth = 8;
+	p.s.tuning.recv_depth = 8;
 	pool = p.s.opts.recv_pool;
 	pair_listen(&p);
 	pair_connect(&p);
@@ -533,7 +533,7 @@ static void receives__missing_COUNT_ONCE(void **state)
 
 	pair_init(&p, NULL);
 	p.s.opts.recv_pool = create(p.s.ctx, 0, 320 << 10);
-	p.s.opts.recv_depth = 8;
+	p.s.tuning.recv_depth = 8;
 	pool = p.s.opts.recv_pool;
 	pair_listen(&p);
 	pair_connect(&p);
@@ -557,8 +557,8 @@ static void receives__less_than_a_batch_left_ARE_POSTED(void **state)
 	const struct rdmamsg_pool *pool;
 
 	pair_init(&p, NULL);
-	p.s.opts.eager_max = p.c.opts.eager_max = 60000;
-	p.s.opts.recv_depth = 128;
+	p.s.tuning.eager_max = p.c.tuning.eager_max = 60000;
+	p.s.tuning.recv_depth = 128;
 	/* 160 receives of 64 KB, and room for sixteen more */
 	p.s.opts.recv_pool = create(p.s.ctx, 0, 11 * MB);
 	pool = p.s.opts.recv_pool;

@@ -421,7 +421,7 @@ static void free_elsewhere(size_t len, unsigned int count, uint32_t max_lent)
 	pair_init(&p, &opts);
 	p.s.then_message = give_and_free;
 	p.s.keep = false;
-	p.s.opts.max_lent = max_lent;
+	p.s.tuning.max_lent = max_lent;
 	p.s.opts.max_msg_size = 1 << 20;
 	freer_start();
 	pair_listen(&p);

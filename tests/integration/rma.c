@@ -113,7 +113,7 @@ static void read__many_small_ONE_COMPLETION(void **state)
 	struct rdmamsg_stats after = before;
 
 	rma_open(NULL);
-	p.c.opts.initiator_depth = 2;
+	p.c.tuning.initiator_depth = 2;
 	rma_start();
 	memcpy(far, pattern(6), 4000);
 	assert_int_equal(rdmamsg_ep_get_stats(p.c.ep, &before), 0);
@@ -328,7 +328,7 @@ static void read__with_large_messages_BOTH(void **state)
 	struct rdmamsg_sge s;
 
 	rma_open(NULL);
-	p.c.opts.initiator_depth = 2;
+	p.c.tuning.initiator_depth = 2;
 	rma_start();
 	memcpy(far, pattern(4), ROOM);
 	for (uint32_t i = 0; i < 40; i++) {
@@ -361,7 +361,7 @@ static void supply(struct end *e)
 static void read__with_large_messages_without_end_HAS_ITS_TURN(void **state)
 {
 	rma_open(NULL);
-	p.c.opts.initiator_depth = 1;
+	p.c.tuning.initiator_depth = 1;
 	p.s.then_sent = supply;
 	rma_start();
 	supplied = 0;
@@ -432,7 +432,7 @@ static void write__full_EAGAIN_THEN_WRITABLE(void **state)
 	unsigned int refused = 0;
 
 	rma_open(NULL);
-	p.c.opts.send_depth = 4;
+	p.c.tuning.send_depth = 4;
 	rma_start();
 	for (uint32_t i = 0; i < 200; i++) {
 		struct cookie *c = cookie();

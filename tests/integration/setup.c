@@ -122,21 +122,25 @@ static void options__out_of_range_NAME_THE_FIELD(void **state)
 	static const struct {
 		size_t offset;
 		uint32_t value;
+		bool tuned;
 		const char *name;
 	} cases[] = {
 #define CASE(field, value) \
-	{ offsetof(struct rdmamsg_ep_options, field), (value), #field }
+	{ offsetof(struct rdmamsg_ep_options, field), (value), false, #field }
+#define TUNED(field, value) \
+	{ offsetof(struct rdmamsg_ep_tuning, field), (value), true, #field }
 		CASE(flags, 0x80), CASE(max_msg_size, 0x80000000u),
-		CASE(inline_max, 513), CASE(eager_max, (1 << 20) + 1),
-		CASE(recv_depth, 65537), CASE(send_depth, 65537),
 		CASE(send_queue, 65537), CASE(dead_after_ms, 1),
-		CASE(stall_after_ms, 1), CASE(peer_timeout_ms, 1),
-		CASE(ack_timeout, 32), CASE(retry_count, 8),
-		CASE(rnr_retry_count, 8), CASE(min_rnr_timer, 32),
-		CASE(responder_resources, 256), CASE(initiator_depth, 256),
-		CASE(tos, 256), CASE(timeout_ms, 86400001),
-		CASE(close_timeout_ms, 86400001), CASE(max_copy, 0x80000000u),
+		CASE(timeout_ms, 86400001), CASE(close_timeout_ms, 86400001),
+		TUNED(max_copy, 0x80000000u), TUNED(inline_max, 513),
+		TUNED(eager_max, (1 << 20) + 1), TUNED(recv_depth, 65537),
+		TUNED(send_depth, 65537), TUNED(stall_after_ms, 1),
+		TUNED(peer_timeout_ms, 1), TUNED(ack_timeout, 32),
+		TUNED(retry_count, 8), TUNED(rnr_retry_count, 8),
+		TUNED(min_rnr_timer, 32), TUNED(responder_resources, 256),
+		TUNED(initiator_depth, 256), TUNED(tos, 256),
 #undef CASE
+#undef TUNED
 	};
 	struct rdmamsg_listen_options opts = { .size = sizeof(opts) };
 	struct rdmamsg_listener *l;
@@ -145,8 +149,11 @@ static void options__out_of_range_NAME_THE_FIELD(void **state)
 	pair_init(&p, NULL);
 	for (size_t n = 0; n < ARRAY_SIZE(cases); n++) {
 		struct rdmamsg_ep_options o = p.c.opts;
+		struct rdmamsg_ep_tuning t = p.c.tuning;
+		void *in = cases[n].tuned ? (void *)&t : (void *)&o;
 
-		*(uint32_t *)((char *)&o + cases[n].offset) = cases[n].value;
+		*(uint32_t *)((char *)in + cases[n].offset) = cases[n].value;
+		o.tuning = &t;
 		opts.ep = &o;
 		assert_error(rdmamsg_connect(p.c.ctx, test_addr(), "1", &o,
 					     &ep), -EINVAL, cases[n].name);
@@ -179,7 +186,7 @@ static void options__beyond_the_device_SAY_ITS_LIMIT(void **state)
 		 d.max_qp_wr : d.max_cqe);
 	pair_init(&p, NULL);
 	pair_listen(&p);
-	p.c.opts.recv_depth = 65536;
+	p.c.tuning.recv_depth = 65536;
 	p.c.opts.max_msg_size = 100;
 	if (rdmamsg_connect(p.c.ctx, test_addr(), p.port, &p.c.opts, &p.c.ep))
 		fail_msg("rdmamsg_connect: %s", rdmamsg_error());
@@ -197,13 +204,13 @@ static void info__depths_ARE_CLAMPED_AND_AGREED(void **state)
 
 	assert_true(rdmamsg_devices(&d, sizeof(d), 1) >= 1);
 	pair_init(&p, NULL);
-	p.c.opts.initiator_depth = 255;
-	p.c.opts.responder_resources = 255;
-	p.s.opts.initiator_depth = 255;
-	p.s.opts.responder_resources = 4;
+	p.c.tuning.initiator_depth = 255;
+	p.c.tuning.responder_resources = 255;
+	p.s.tuning.initiator_depth = 255;
+	p.s.tuning.responder_resources = 4;
 	p.s.opts.max_msg_size = 12345;
-	p.c.opts.recv_depth = 7;
-	p.c.opts.tos = 32;
+	p.c.tuning.recv_depth = 7;
+	p.c.tuning.tos = 32;
 	pair_listen(&p);
 	pair_connect(&p);
 	c = end_info(&p.c);

@@ -257,7 +257,7 @@ static void cq__vector_that_is_none_EINVAL(void **state)
 	struct rdmamsg_ep_options ep = many_ep_options();
 
 	many_start(NULL);
-	ep.comp_vector = 60000;
+	ep.tuning = TUNING(.comp_vector = 60000);
 	many_dial(&ep);
 	WAIT_FOR(client.closed == 1);
 	assert_int_equal(client.last_error, -EINVAL);
@@ -302,12 +302,11 @@ static void estimate__bad_options_EINVAL(void **state)
 	struct rdmamsg_srq_options o = { .size = sizeof(o), .depth = 1 };
 
 	assert_error(rdmamsg_estimate(NULL, &o, 1, &e), -EINVAL, "depth");
-	ep.recv_depth = 1 << 20;
+	ep.tuning = TUNING(.recv_depth = 1 << 20);
 	assert_error(rdmamsg_estimate(&ep, NULL, 1, &e), -EINVAL, "recv_depth");
 	assert_error(rdmamsg_estimate(NULL, NULL, 1, NULL), -EINVAL, "struct");
 	/* the largest options and count that the estimate accepts */
-	ep.recv_depth = 65536;
-	ep.eager_max = 1 << 20;
+	ep.tuning = TUNING(.recv_depth = 65536, .eager_max = 1 << 20);
 	assert_int_equal(rdmamsg_estimate(&ep, NULL, 1u << 23, &e), 0);
 	assert_true(e.pinned_idle >> 60);
 	assert_error(rdmamsg_estimate(&ep, NULL, (1u << 23) + 1, &e), -EINVAL,

@@ -163,11 +163,14 @@ static struct rdmamsg_ep_options ep_options(void)
 		.on_connected = on_connected, .on_message = on_message,
 		.on_writable = on_writable, .on_closed = on_closed,
 	};
+	static const struct rdmamsg_ep_tuning tuning = {
+		.size = sizeof(tuning), .send_depth = 16,
+	};
 
 	return (struct rdmamsg_ep_options) {
 		.size = sizeof(struct rdmamsg_ep_options), .handlers = &on,
 		.timeout_ms = WAIT_MS, .close_timeout_ms = WAIT_MS,
-		.send_depth = 16, .srq = me.srq, .dead_after_ms = 20000,
+		.srq = me.srq, .dead_after_ms = 20000, .tuning = &tuning,
 	};
 }
 

@@ -354,7 +354,7 @@ static void send_wait__peer_does_not_look_ETIMEDOUT_AND_ABORTED(void **state)
 
 		pair_init(&p, NULL);
 		p.s.expect_nothing = true;
-		p.s.opts.recv_depth = 4;
+		p.s.tuning.recv_depth = 4;
 		pair_listen(&p);
 		pair_connect(&p);
 		for (int n = 0; !ret && n < 100; n++)
@@ -579,7 +579,7 @@ static void recv_wait__peer_that_went_silent_ECONNRESET(void **state)
 
 	pair_init(&p, NULL);
 	p.c.on.on_message = NULL;
-	p.c.opts.peer_timeout_ms = 300;
+	p.c.tuning.peer_timeout_ms = 300;
 	pair_listen(&p);
 	pair_connect(&p);
 	ep = p.c.ep;

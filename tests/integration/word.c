@@ -78,7 +78,7 @@ static void close_with__headers_in_full_IS_IN_THE_REASON(void **state)
 {
 	pair_init(&p, NULL);
 	p.c.opts.flags = p.s.opts.flags = RDMAMSG_EP_FULL_HEADERS;
-	p.c.opts.inline_max = p.s.opts.inline_max = RDMAMSG_NONE;
+	p.c.tuning.inline_max = p.s.tuning.inline_max = RDMAMSG_NONE;
 	pair_listen(&p);
 	pair_connect(&p);
 	assert_int_equal(rdmamsg_ep_close_with(p.c.ep, CODE, data, 5), 0);

@@ -325,22 +325,30 @@ static void must(int ret, const char *what)
 }
 
 static void options_of(struct end *e, struct rdmamsg_ep_options *o,
+		       struct rdmamsg_ep_tuning *t,
 		       const struct rdmamsg_failover *f, uint32_t flags)
 {
+	*t = (struct rdmamsg_ep_tuning){
+		.size = sizeof(*t), .max_copy = SIZE_MAX_MSG,
+		.inline_max = INLINE_MAX, .eager_max = EAGER_MAX,
+		.pieces_max = PIECES_MAX, .responder_resources = 4,
+		.fetch_timeout_ms = RDMAMSG_NONE,
+		.stall_after_ms = RDMAMSG_NONE,
+	};
 	*o = (struct rdmamsg_ep_options){
 		.size = sizeof(*o), .user = e, .handlers = &handlers,
-		.max_msg_size = SIZE_MAX_MSG, .max_copy = SIZE_MAX_MSG,
-		.inline_max = INLINE_MAX, .eager_max = EAGER_MAX,
-		.recv_depth = 1 + sim_below(8), .send_depth = 1 + sim_below(8),
-		.send_queue = sim_once_in(2) ? sim_below(4) : 0,
-		.pieces_max = PIECES_MAX, .initiator_depth = 1 + sim_below(4),
-		.responder_resources = 4, .failover = f,
-		.dead_after_ms = 1000u << sim_below(5), .timeout_ms = 30000,
-		.close_timeout_ms = 600000, .fetch_timeout_ms = RDMAMSG_NONE,
-		.stall_after_ms = RDMAMSG_NONE,
-		.flags = flags |
-		(sim_once_in(8) ? (uint32_t)RDMAMSG_EP_FULL_HEADERS : 0),
+		.max_msg_size = SIZE_MAX_MSG, .failover = f, .tuning = t,
+		.timeout_ms = 30000, .close_timeout_ms = 600000,
+		.flags = flags,
 	};
+	/* seeds keep their schedules if this order stays */
+	if (sim_once_in(8))
+		o->flags |= RDMAMSG_EP_FULL_HEADERS;
+	t->recv_depth = 1 + sim_below(8);
+	t->send_depth = 1 + sim_below(8);
+	o->send_queue = sim_once_in(2) ? sim_below(4) : 0;
+	o->dead_after_ms = 1000u << sim_below(5);
+	t->initiator_depth = 1 + sim_below(4);
 }
 
 static void open_end(int i)
@@ -378,6 +386,7 @@ void ends_open(void)
 	};
 	const uint32_t flags = sim_once_in(4) ? (uint32_t)RDMAMSG_EP_CRC : 0;
 	struct rdmamsg_ep_options o;
+	struct rdmamsg_ep_tuning t;
 	const struct rdmamsg_listen_options l = {
 		.size = sizeof(l), .ep = &o,
 	};
@@ -390,11 +399,11 @@ void ends_open(void)
 	ends[sim_below(2)].may_close = true;
 	if (sim_once_in(4))
 		ends[0].may_close = ends[1].may_close = true;
-	options_of(&ends[1], &o, plain ? NULL : &f, flags);
+	options_of(&ends[1], &o, &t, plain ? NULL : &f, flags);
 	must(rdmamsg_listen(ends[1].ctx, "127.0.0.1", "0", &l, &listener),
 	     "rdmamsg_listen");
 	snprintf(port, sizeof(port), "%u", rdmamsg_listener_port(listener));
-	options_of(&ends[0], &o, plain ? NULL : &f, flags);
+	options_of(&ends[0], &o, &t, plain ? NULL : &f, flags);
 	must(rdmamsg_connect(ends[0].ctx, "127.0.0.1", port, &o, NULL),
 	     "rdmamsg_connect");
 }

@@ -570,6 +570,8 @@ static bool parse(int argc, char **argv)
 
 	opt.ep.size = sizeof(opt.ep);
 	opt.ep.handlers = &handlers;
+	opt.ep.tuning = &opt.tuning;
+	opt.tuning.size = sizeof(opt.tuning);
 	while ((o = getopt(argc, argv,
 			   "m:s:n:e:w:WN:r:S:D:d:A:P:t:T:F:R:O:MC:B:")) != -1)
 		switch (o) {
@@ -609,13 +611,13 @@ static bool parse(int argc, char **argv)
 			opt.ep.dead_after_ms = number();
 			break;
 		case 'A':
-			opt.ep.ack_timeout = number();
+			opt.tuning.ack_timeout = number();
 			break;
 		case 'P':
-			opt.ep.peer_timeout_ms = number();
+			opt.tuning.peer_timeout_ms = number();
 			break;
 		case 't':
-			opt.ep.stall_after_ms = number();
+			opt.tuning.stall_after_ms = number();
 			break;
 		case 'T':
 			opt.ep.timeout_ms = number();

@@ -43,6 +43,7 @@ struct options {
 	bool mix;			/* one-sided operations too */
 	uint32_t close_code, abort_code;	/* of the word at the end */
 	struct rdmamsg_ep_options ep;
+	struct rdmamsg_ep_tuning tuning;	/* ep.tuning */
 };
 
 /* ---- peer.c ------------------------------------------------------------ */

@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "device/verbs_api.h"
 #include "until.h"
+#include "../tuning.h"
 
 #include <stdbool.h>
 #include <stdint.h>

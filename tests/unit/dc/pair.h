@@ -5,6 +5,7 @@
 
 #include "two.h"
 #include "dc/dc.h"
+#include "../../tuning.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -86,7 +87,7 @@ static inline void send_one(void)
 static inline int start(void **state)
 {
 	const struct rdmamsg_ep_options ep = {
-		.size = sizeof(ep), .recv_depth = CREDITS,
+		.size = sizeof(ep), .tuning = TUNING(.recv_depth = CREDITS),
 	};
 	const struct rdmamsg_dc_target_options to = {
 		.size = sizeof(to), .access_key = KEY, .on_message = on_message,

@@ -14,6 +14,7 @@
 #include "dc/session.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
+#include "../../tuning.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -247,11 +248,13 @@ static void path__each_of_both_AS_ASKED(void **state)
 static const struct rdmamsg_failover failover = { .size = sizeof(failover) };
 
 static const struct rdmamsg_ep_options tuned[] = {
-	{ .dead_after_ms = 30000 }, { .stall_after_ms = 6000 },
-	{ .peer_timeout_ms = 60000 }, { .close_timeout_ms = 9000 },
-	{ .fetch_timeout_ms = 50000 }, { .responder_resources = 8 },
-	{ .max_lent = 1 << 20 }, { .flags = RDMAMSG_EP_CRC },
-	{ .failover = &failover },
+	{ .dead_after_ms = 30000 }, { .close_timeout_ms = 9000 },
+	{ .flags = RDMAMSG_EP_CRC }, { .failover = &failover },
+	{ .tuning = TUNING(.stall_after_ms = 6000) },
+	{ .tuning = TUNING(.peer_timeout_ms = 60000) },
+	{ .tuning = TUNING(.fetch_timeout_ms = 50000) },
+	{ .tuning = TUNING(.responder_resources = 8) },
+	{ .tuning = TUNING(.max_lent = 1 << 20) },
 };
 
 #define TUNED	(sizeof(tuned) / sizeof(tuned[0]))
@@ -281,16 +284,23 @@ static const struct rdmamsg_path path = {
 /* Options that both ways heed, or that only make a connection faster. */
 static void auto__options_of_both_ways_USES_DC(void **state)
 {
-	static const struct rdmamsg_ep_options heeded[] = {
-		{ .recv_depth = 32 }, { .max_msg_size = 1 << 20 },
-		{ .max_copy = 1 << 15 }, { .timeout_ms = 5000 },
-		{ .send_depth = 64 }, { .inline_max = 64 },
-		{ .ack_timeout = 18 }, { .retry_count = 6 },
-		{ .rnr_retry_count = 6 }, { .min_rnr_timer = 11 },
-		{ .initiator_depth = 8 }, { .tos = 8 }, { .path = &path },
-		{ .retry_count = RDMAMSG_NONE }, { .tos = RDMAMSG_NONE },
-		{ .min_rnr_timer = RDMAMSG_NONE },
-		{ .ack_timeout = RDMAMSG_NONE },
+	const struct rdmamsg_ep_options heeded[] = {
+		{ .max_msg_size = 1 << 20 }, { .timeout_ms = 5000 },
+		{ .path = &path },
+		{ .tuning = TUNING(.recv_depth = 32) },
+		{ .tuning = TUNING(.max_copy = 1 << 15) },
+		{ .tuning = TUNING(.send_depth = 64) },
+		{ .tuning = TUNING(.inline_max = 64) },
+		{ .tuning = TUNING(.ack_timeout = 18) },
+		{ .tuning = TUNING(.retry_count = 6) },
+		{ .tuning = TUNING(.rnr_retry_count = 6) },
+		{ .tuning = TUNING(.min_rnr_timer = 11) },
+		{ .tuning = TUNING(.initiator_depth = 8) },
+		{ .tuning = TUNING(.tos = 8) },
+		{ .tuning = TUNING(.retry_count = RDMAMSG_NONE) },
+		{ .tuning = TUNING(.tos = RDMAMSG_NONE) },
+		{ .tuning = TUNING(.min_rnr_timer = RDMAMSG_NONE) },
+		{ .tuning = TUNING(.ack_timeout = RDMAMSG_NONE) },
 	};
 
 	for (unsigned int i = 0; i < sizeof(heeded) / sizeof(heeded[0]); i++) {

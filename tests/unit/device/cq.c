@@ -107,9 +107,13 @@ static const struct rdmamsg_handlers handlers = {
  */
 static struct rdmamsg_ep_options options(struct end *e)
 {
+	static const struct rdmamsg_ep_tuning tuning = {
+		.size = sizeof(tuning), .send_depth = 300, .recv_depth = 300,
+	};
+
 	return (struct rdmamsg_ep_options) {
 		.size = sizeof(struct rdmamsg_ep_options), .user = e,
-		.handlers = &handlers, .send_depth = 300, .recv_depth = 300,
+		.handlers = &handlers, .tuning = &tuning,
 	};
 }
 

@@ -116,7 +116,8 @@ static void queues__of_any_size_ARE_CREATED(void **state)
 {
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .user = &server, .handlers = &handlers,
-		.flags = RDMAMSG_EP_OWN_CQ, .send_depth = 8, .recv_depth = 8,
+		.flags = RDMAMSG_EP_OWN_CQ,
+		.tuning = TUNING(.send_depth = 8, .recv_depth = 8),
 	};
 	const struct rdmamsg_listen_options lopts = {
 		.size = sizeof(lopts), .ep = &opts,

@@ -9,6 +9,7 @@
 #include "device/verbs_api.h"
 #include "cm/oob/oob.h"
 #include "session/ep.h"
+#include "../../tuning.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -230,9 +231,11 @@ static void options__of_the_path_REACH_THE_QUEUE_PAIR(void **state)
 		.psn = 0xffffff,
 	};
 	struct rdmamsg_ep_options o = {
-		.size = sizeof(o), .path = &here, .ack_timeout = 14,
-		.retry_count = 5, .rnr_retry_count = 3, .min_rnr_timer = 20,
-		.responder_resources = 3, .initiator_depth = 2,
+		.size = sizeof(o), .path = &here,
+		.tuning = TUNING(.ack_timeout = 14, .retry_count = 5,
+				 .rnr_retry_count = 3, .min_rnr_timer = 20,
+				 .responder_resources = 3,
+				 .initiator_depth = 2),
 	};
 	uint8_t record[RDMAMSG_OOB_MAX];
 	struct rdmamsg_ep *client, *server;
@@ -244,8 +247,9 @@ static void options__of_the_path_REACH_THE_QUEUE_PAIR(void **state)
 	assert_int_equal(rdmamsg_oob_offer(ctx, &o, &client), 0);
 	len = rdmamsg_oob_record(client, record, sizeof(record));
 	o.path = &there;
-	o.responder_resources = 7;
-	o.initiator_depth = 5;
+	o.tuning = TUNING(.ack_timeout = 14, .retry_count = 5,
+			  .rnr_retry_count = 3, .min_rnr_timer = 20,
+			  .responder_resources = 7, .initiator_depth = 5);
 	assert_int_equal(rdmamsg_oob_answer(ctx, record, (size_t)len, &o,
 					    &server), 0);
 	len = rdmamsg_oob_record(server, record, sizeof(record));

@@ -326,7 +326,7 @@ static void listen_shared(const struct rdmamsg_srq_options *so)
 {
 	struct rdmamsg_ep_options eo = {
 		.size = sizeof(eo), .handlers = &handlers, .user = &server,
-		.comp_vector = 1,
+		.tuning = TUNING(.comp_vector = 1),
 	};
 	const struct rdmamsg_listen_options lo = {
 		.size = sizeof(lo), .ep = &eo,

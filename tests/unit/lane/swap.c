@@ -51,9 +51,9 @@ static void connect_oob(void)
 {
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,
-		.recv_depth = DEPTH, .send_depth = DEPTH,
-		.stall_after_ms = RDMAMSG_NONE,
 		.dead_after_ms = RDMAMSG_NONE,
+		.tuning = TUNING(.recv_depth = DEPTH, .send_depth = DEPTH,
+				 .stall_after_ms = RDMAMSG_NONE),
 	};
 	struct rdmamsg_ep *offering, *answering;
 	uint8_t record[256];

@@ -246,8 +246,8 @@ static void lost__requests_ARE_SEEN_AS_RETRIES(void **state)
 	const struct soft_ctl_faults f = { .drop = 100000, .seed = 3 };
 	const struct soft_ctl_faults none = { 0 };
 	struct rdmamsg_ep_options opts = {
-		.size = sizeof(opts), .handlers = &handlers, .ack_timeout = 8,
-		.dead_after_ms = 60000,
+		.size = sizeof(opts), .handlers = &handlers,
+		.dead_after_ms = 60000, .tuning = TUNING(.ack_timeout = 8),
 	};
 	struct soft_ctl *ctl;
 	uint64_t before;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Received messages stay in the receive queue, are lent, or are sent on. */
 #include "../../fake/nulldev.h"
+#include "../../tuning.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -96,9 +97,9 @@ static int set_up(void **state)
 		.on_message = on_passed, .on_closed = on_closed,
 	};
 	struct rdmamsg_ep_options opts = {
-		.size = sizeof(opts), .handlers = &at_server,
-		.user = &server, .recv_depth = recv_depth,
-		.send_depth = send_depth,
+		.size = sizeof(opts), .handlers = &at_server, .user = &server,
+		.tuning = TUNING(.recv_depth = recv_depth,
+				 .send_depth = send_depth),
 	};
 	const struct rdmamsg_listen_options lopts = {
 		.size = sizeof(lopts), .ep = &opts,

@@ -67,7 +67,8 @@ static void begin(const char *link, const struct rdmamsg_failover *failover)
 	};
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,
-		.initiator_depth = DEPTH, .failover = failover,
+		.failover = failover,
+		.tuning = TUNING(.initiator_depth = DEPTH),
 	};
 	struct rdmamsg_region *to;
 

@@ -144,8 +144,9 @@ static int set_up(void **state)
 	/* timers start no traffic of their own */
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,
-		.dead_after_ms = RDMAMSG_NONE, .stall_after_ms = RDMAMSG_NONE,
-		.fetch_timeout_ms = RDMAMSG_NONE, .send_queue = 8,
+		.dead_after_ms = RDMAMSG_NONE, .send_queue = 8,
+		.tuning = TUNING(.stall_after_ms = RDMAMSG_NONE,
+				 .fetch_timeout_ms = RDMAMSG_NONE),
 	};
 
 	clear_ends();

@@ -167,6 +167,7 @@ static struct ibv_context *open_device(struct ibv_device *device)
 
 static struct rdmamsg_key key;		/* of the server's memory */
 static struct rdmamsg_ep_options opts;	/* of both ends */
+static struct rdmamsg_ep_tuning tuning;
 
 static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
@@ -217,10 +218,13 @@ static void connect_both(void)
 static int set_up(void **state)
 {
 	/* timers start no traffic of their own */
+	tuning = (struct rdmamsg_ep_tuning){
+		.size = sizeof(tuning), .stall_after_ms = RDMAMSG_NONE,
+		.fetch_timeout_ms = RDMAMSG_NONE,
+	};
 	opts = (struct rdmamsg_ep_options){
 		.size = sizeof(opts), .dead_after_ms = RDMAMSG_NONE,
-		.stall_after_ms = RDMAMSG_NONE,
-		.fetch_timeout_ms = RDMAMSG_NONE,
+		.tuning = &tuning,
 	};
 	clear_ends();
 	mr_max = 0;
@@ -266,7 +270,7 @@ static void request__never_larger_than_THE_PORT_CARRIES(void **state)
 	struct iovec iov = { .iov_len = 100003 };
 
 	port_max = 9000;
-	opts.eager_max = 65536;
+	tuning.eager_max = 65536;
 	connect_both();
 	assert_int_equal(rdmamsg_ep_query(client.ep, &info), 0);
 	assert_int_equal(info.eager_max, 9000 - PROTO_HDR_LEN);
@@ -304,7 +308,7 @@ static void query__completion_queue_AS_GRANTED(void **state)
 {
 	struct rdmamsg_ep_attr info = { .size = sizeof(info) };
 
-	opts.comp_vector = 2;
+	tuning.comp_vector = 2;
 	opts.flags = RDMAMSG_EP_OWN_CQ;
 	connect_both();
 	assert_int_equal(last_vector, 2);
@@ -331,7 +335,7 @@ static void vector__none_IS_0(void **state)
 {
 	struct rdmamsg_ep_attr c = { .size = sizeof(c) }, s = c;
 
-	opts.comp_vector = RDMAMSG_NONE;
+	tuning.comp_vector = RDMAMSG_NONE;
 	connect_both();
 	assert_int_equal(rdmamsg_ep_query(client.ep, &c), 0);
 	assert_int_equal(rdmamsg_ep_query(server.ep, &s), 0);
@@ -515,7 +519,7 @@ static void write_imm__without_a_buffer_WRITABLE_WITH_ONE(void **state)
 	int n = 0;
 
 	no_inline = true;
-	opts.recv_depth = 1;
+	tuning.recv_depth = 1;
 	connect_both();
 	s.data = client.mem;
 	s.region = client.region;
@@ -558,7 +562,7 @@ static void send__without_a_buffer_WRITABLE_WHEN_ANOTHER_HAS_SENT(void **state)
 	 * the slab has fewer buffers than the number of messages per signalled
 	 * one
 	 */
-	opts.eager_max = 16000;
+	tuning.eager_max = 16000;
 	connect_both();
 	first = client.ep;
 	connect_client(&opts);

@@ -17,6 +17,7 @@
 #include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/verbs.h>
+#include "../../tuning.h"
 #include "../../verbs_of.h"
 #include "../own_fabric.h"
 
@@ -84,7 +85,8 @@ static int tear_down(void **state)
 static int offer(uint32_t flags, struct rdmamsg_ep **ret)
 {
 	const struct rdmamsg_ep_options opts = {
-		.size = sizeof(opts), .device = "soft0", .create_flags = flags,
+		.size = sizeof(opts), .device = "soft0",
+		.tuning = TUNING(.create_flags = flags),
 	};
 
 	return rdmamsg_oob_offer(ctx, &opts, ret);

@@ -14,6 +14,7 @@
 #include "device/verbs_call.h"
 #include "qp/rawqp.h"
 #include "session/ep.h"
+#include "../../tuning.h"
 #include "../../verbs_of.h"
 #include "../own_fabric.h"
 #include "../until.h"
@@ -155,10 +156,16 @@ static void path__of_an_endpoint_REACHES_ITS_QUEUE_PAIR(void **state)
 		  .psn = 0xffffff },
 	};
 	const struct rdmamsg_ep_options o[2] = {
-		{ .size = sizeof(o[0]), .device = "soft0", .path = &path[0],
-		  .tos = 32, .ack_timeout = 14, .rnr_retry_count = 3 },
-		{ .size = sizeof(o[1]), .device = "soft0", .path = &path[1],
-		  .tos = 32 },
+		{
+			.size = sizeof(o[0]), .device = "soft0",
+			.path = &path[0],
+			.tuning = TUNING(.tos = 32, .ack_timeout = 14,
+					 .rnr_retry_count = 3),
+		},
+		{
+			.size = sizeof(o[1]), .device = "soft0",
+			.path = &path[1], .tuning = TUNING(.tos = 32),
+		},
 	};
 	static const uint8_t loopback[16] = { [15] = 1 };
 	const struct ibv_qp_attr *a;

@@ -102,6 +102,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t len,
 
 static uint8_t memory[32][LARGE];
 static struct rdmamsg_ep_options opts;
+static struct rdmamsg_ep_tuning tuning;
 
 static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
@@ -114,11 +115,13 @@ static const struct rdmamsg_handlers handlers =
 
 static int set_up(void **state)
 {
+	tuning = (struct rdmamsg_ep_tuning){
+		.size = sizeof(tuning), .fetch_timeout_ms = RDMAMSG_NONE,
+		.pieces_max = RDMAMSG_NONE,
+	};
 	opts = (struct rdmamsg_ep_options){
 		.size = sizeof(opts), .handlers = &handlers,
-		.dead_after_ms = RDMAMSG_NONE,
-		.fetch_timeout_ms = RDMAMSG_NONE,
-		.pieces_max = RDMAMSG_NONE,
+		.dead_after_ms = RDMAMSG_NONE, .tuning = &tuning,
 	};
 	clear_ends();
 	reads = kept_count = 0;
@@ -178,7 +181,7 @@ static void rendezvous__more_in_the_queue_SIXTEEN_GO(void **state)
 
 static void copy__of_max_copy_bytes_GOES(void **state)
 {
-	opts.max_copy = 1000;
+	tuning.max_copy = 1000;
 	connect_ends(&opts);
 	assert_int_equal(rdmamsg_send(client.ep, memory, 1000, 0, &opts), 0);
 	assert_int_equal(rdmamsg_send(client.ep, memory, 1001, 0, &opts),
@@ -195,8 +198,8 @@ static void fast__send_depth_used_up_EAGAIN(void **state)
 	const struct rdmamsg_hot_ep *h;
 	unsigned int sent = 0;
 
-	opts.recv_depth = 64;
-	opts.send_depth = 8;
+	tuning.recv_depth = 64;
+	tuning.send_depth = 8;
 	connect_ends(&opts);
 	while (!rdmamsg_fast_send(client.ep, "x", 1, 0))
 		assert_true(++sent < 64);
@@ -242,7 +245,7 @@ static void done__many_polls_in_one_call_HAVE_RECEIVES(void **state)
 	relay.on_complete = on_sent_send_more;
 	relay.on_writable = send_more;
 	opts.handlers = &relay;
-	opts.recv_depth = 2 * RNDV_MAX;
+	tuning.recv_depth = 2 * RNDV_MAX;
 	connect_ends(&opts);
 	started = 0;
 	send_more(client.ep);
@@ -258,7 +261,7 @@ static void done__many_polls_in_one_call_HAVE_RECEIVES(void **state)
 
 static void reads__of_messages_AS_MANY_AS_AGREED(void **state)
 {
-	opts.initiator_depth = 1;
+	tuning.initiator_depth = 1;
 	connect_ends(&opts);
 	keep_reads = true;
 	for (unsigned int i = 0; i < READS; i++)
@@ -277,7 +280,7 @@ static void reads__of_the_program_AS_MANY_AS_AGREED(void **state)
 	struct rdmamsg_sge s = { .data = memory[1], .len = LARGE };
 	struct rdmamsg_key key;
 
-	opts.initiator_depth = 1;
+	tuning.initiator_depth = 1;
 	connect_ends(&opts);
 	assert_int_equal(rdmamsg_region_create(server.ctx, memory[0], LARGE,
 					       RDMAMSG_ACCESS_READ, &region),

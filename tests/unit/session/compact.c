@@ -115,6 +115,7 @@ static void on_written(struct rdmamsg_ep *ep, uint32_t value)
 }
 
 static struct rdmamsg_ep_options opts;
+static struct rdmamsg_ep_tuning tuning;
 
 static int set_up(void **state)
 {
@@ -124,8 +125,9 @@ static int set_up(void **state)
 		.on_closed = on_closed, .on_written = on_written,
 	};
 
+	tuning = (struct rdmamsg_ep_tuning){ .size = sizeof(tuning) };
 	opts = (struct rdmamsg_ep_options){
-		.size = sizeof(opts), .handlers = &handlers,
+		.size = sizeof(opts), .handlers = &handlers, .tuning = &tuning,
 	};
 	clear_ends();
 	imm_set = imm_clear = imm_flip = 0;
@@ -245,7 +247,7 @@ static void device__failed_NOTHING_BEHIND_A_GAP(void **state)
 	static uint8_t large[100000];
 	struct iovec iov = { large, sizeof(large) };
 
-	opts.pieces_max = RDMAMSG_NONE;
+	tuning.pieces_max = RDMAMSG_NONE;
 	connect_ends(&opts);
 	hold = true;
 	assert_int_equal(rdmamsg_send(client.ep, "a", 1, 0, NULL), 0);
@@ -324,7 +326,7 @@ static void write_imm__without_a_credit_TAKES_THE_BYTES_ALONG(void **state)
 	struct rdmamsg_sge sge = { .data = src, .len = sizeof(src) };
 	struct rdmamsg_key key;
 
-	opts.recv_depth = 1;
+	tuning.recv_depth = 1;
 	connect_ends(&opts);
 	memset(mem, 0, sizeof(mem));
 	assert_int_equal(rdmamsg_region_create(server.ctx, mem, sizeof(mem),
@@ -365,7 +367,7 @@ static void credit__more_than_a_message_holds_IS_GRANTED(void **state)
 {
 	uint32_t sent = 0;
 
-	opts.recv_depth = opts.send_depth = 4000;
+	tuning.recv_depth = tuning.send_depth = 4000;
 	connect_ends(&opts);
 	while (sent < 50000) {
 		int ret = rdmamsg_send(client.ep, "x", 1, 0, NULL);

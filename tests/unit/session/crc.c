@@ -91,6 +91,7 @@ static void on_path(struct rdmamsg_ep *ep, const struct rdmamsg_path_event *ev)
 }
 
 static struct rdmamsg_ep_options opts;
+static struct rdmamsg_ep_tuning tuning;
 static struct rdmamsg_handlers handlers;
 
 static int set_up(void **state)
@@ -100,10 +101,13 @@ static int set_up(void **state)
 		.on_complete = on_complete, .on_message = on_message,
 		.on_closed = on_closed, .on_path = on_path,
 	};
+	tuning = (struct rdmamsg_ep_tuning){
+		.size = sizeof(tuning), .max_copy = MOST,
+		.pieces_max = 256u << 10,
+	};
 	opts = (struct rdmamsg_ep_options){
 		.size = sizeof(opts), .handlers = &handlers,
-		.flags = RDMAMSG_EP_CRC, .max_copy = MOST,
-		.pieces_max = 256u << 10,
+		.flags = RDMAMSG_EP_CRC, .tuning = &tuning,
 	};
 	clear_ends();
 	harm.after = -1;
@@ -259,7 +263,7 @@ static void full_headers__all_sizes_ARRIVE(void **state)
 
 static void no_inline__all_sizes_ARRIVE(void **state)
 {
-	opts.inline_max = RDMAMSG_NONE;
+	tuning.inline_max = RDMAMSG_NONE;
 	connect_ends(&opts);
 	expect_all_sizes();
 	close_both();
@@ -267,7 +271,7 @@ static void no_inline__all_sizes_ARRIVE(void **state)
 
 static void largest_inline__all_sizes_ARRIVE(void **state)
 {
-	opts.inline_max = 512;
+	tuning.inline_max = 512;
 	connect_ends(&opts);
 	expect_all_sizes();
 	close_both();
@@ -276,7 +280,7 @@ static void largest_inline__all_sizes_ARRIVE(void **state)
 static void guarded__all_sizes_ARRIVE(void **state)
 {
 	opts.flags |= RDMAMSG_EP_GUARD;
-	opts.pieces_max = RDMAMSG_NONE;
+	tuning.pieces_max = RDMAMSG_NONE;
 	connect_ends(&opts);
 	expect_all_sizes();
 	close_both();

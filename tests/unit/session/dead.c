@@ -159,8 +159,8 @@ static void stopped__often_COUNTS_WHAT_RAN(void **state)
 /* The peer's program was silent for 100 ms, and both were stopped then. */
 static void stopped__both_IS_NO_SILENCE(void **state)
 {
-	opts.peer_timeout_ms = 1000;
-	opts.stall_after_ms = RDMAMSG_NONE;
+	tuning.peer_timeout_ms = 1000;
+	tuning.stall_after_ms = RDMAMSG_NONE;
 	start(&activities[0], 20000);
 	steps(2100);
 	client_steps(100);
@@ -173,7 +173,7 @@ static void stopped__both_IS_NO_SILENCE(void **state)
 	assert_true(client.closed);
 	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_SILENT);
 	stop_all();
-	opts.peer_timeout_ms = opts.stall_after_ms = 0;
+	tuning.peer_timeout_ms = tuning.stall_after_ms = 0;
 }
 
 static void wake_up_late(void)
@@ -270,14 +270,14 @@ static void transport__of_hardware_LASTS_AS_LONG(void **state)
 				uint64_t ns = deads[i] * 1000000ull;
 
 				opts.dead_after_ms = deads[i];
-				opts.retry_count = n;
+				tuning.retry_count = n;
 				a = transport(vendors[v]);
 				assert_int_equal(a.retry_cnt, n);
 				assert_true(tries_ns(&a) >= ns);
 				/* the total stays below twice the minimum */
 				assert_true(tries_ns(&a) < 2 * ns);
 			}
-	opts.retry_count = 0;
+	tuning.retry_count = 0;
 }
 
 static void transport__of_soft_roce_TRIES_WITHOUT_END(void **state)
@@ -292,11 +292,11 @@ static void transport__of_soft_roce_TRIES_WITHOUT_END(void **state)
 		assert_true(8 * (4096ull << a.timeout) <=
 			    deads[i] * 1000000ull);
 		assert_true(a.timeout >= 1 && a.timeout <= 16);
-		opts.retry_count = 3;
+		tuning.retry_count = 3;
 		a = transport(SOFT_ROCE);
 		assert_int_equal(a.retry_cnt, 3);
 		assert_true(tries_ns(&a) >= deads[i] * 1000000ull);
-		opts.retry_count = 0;
+		tuning.retry_count = 0;
 	}
 	/* without dead_after_ms, only finite retries end the connection */
 	opts.dead_after_ms = RDMAMSG_NONE;
@@ -310,31 +310,31 @@ static void transport__as_given_IS_TAKEN(void **state)
 	static const uint32_t vendors[] = { 1, SOFT, SOFT_ROCE };
 
 	opts.dead_after_ms = 20000;
-	opts.ack_timeout = 9;
+	tuning.ack_timeout = 9;
 	for (int v = 0; v < 3; v++) {
 		struct ibv_qp_attr a;
 
-		opts.retry_count = 2;
+		tuning.retry_count = 2;
 		a = transport(vendors[v]);
 		assert_int_equal(a.timeout, 9);
 		assert_int_equal(a.retry_cnt, 2);
-		opts.retry_count = RDMAMSG_NONE;
+		tuning.retry_count = RDMAMSG_NONE;
 		assert_int_equal(transport(vendors[v]).retry_cnt, 0);
-		opts.retry_count = 0;
+		tuning.retry_count = 0;
 	}
-	opts.ack_timeout = 0;
+	tuning.ack_timeout = 0;
 }
 
 static void rnr__of_a_peer_with_receives_IS_FINITE(void **state)
 {
 	assert_int_equal(transport(1).rnr_retry, 6);
-	opts.rnr_retry_count = 7;
+	tuning.rnr_retry_count = 7;
 	assert_int_equal(transport(1).rnr_retry, 7);
-	opts.rnr_retry_count = 3;
+	tuning.rnr_retry_count = 3;
 	assert_int_equal(transport(1).rnr_retry, 3);
-	opts.rnr_retry_count = RDMAMSG_NONE;
+	tuning.rnr_retry_count = RDMAMSG_NONE;
 	assert_int_equal(transport(1).rnr_retry, 0);
-	opts.rnr_retry_count = 0;
+	tuning.rnr_retry_count = 0;
 }
 
 int main(void)

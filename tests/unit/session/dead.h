@@ -57,6 +57,7 @@ struct activity {
 
 static const struct activity *activity;
 static struct rdmamsg_ep_options opts;	/* of both ends */
+static struct rdmamsg_ep_tuning tuning;
 static struct rdmamsg_key key;		/* of the server's memory */
 static uint8_t *large;
 static uint64_t step, next_act;
@@ -182,6 +183,8 @@ static inline void set_options(const struct activity *what, uint32_t dead_after_
 	in_message = NULL;
 	opts.size = sizeof(opts);
 	opts.handlers = &handlers;
+	opts.tuning = &tuning;
+	tuning.size = sizeof(tuning);
 	opts.dead_after_ms = dead_after_ms;
 	step = dead_after_ms == RDMAMSG_NONE ? 20 :
 	       max(dead_after_ms / 1000, 1u);

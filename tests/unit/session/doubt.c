@@ -119,7 +119,8 @@ static void connect_with(const struct rdmamsg_failover *failover)
 	closing = late_proofs = proofs = 0;
 	replace_calls(poll_cq, post_send);
 	connect_anew(on_message, (struct rdmamsg_ep_options){
-		.pieces_max = RDMAMSG_NONE, .failover = failover,
+		.failover = failover,
+		.tuning = TUNING(.pieces_max = RDMAMSG_NONE),
 	});
 	client.mem = malloc(SIZE);
 	server.mem = malloc(SIZE);

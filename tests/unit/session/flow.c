@@ -20,6 +20,7 @@
 #define MANY	512
 
 static struct rdmamsg_ep_options opts;
+static struct rdmamsg_ep_tuning tuning;
 static struct rdmamsg_handlers handlers;
 static uint8_t data[LARGE];
 
@@ -74,9 +75,11 @@ static int set_up(void **state)
 		.on_complete = on_done, .on_message = on_message,
 		.on_closed = on_closed,
 	};
+	tuning = (struct rdmamsg_ep_tuning){
+		.size = sizeof(tuning), .max_copy = LARGE,
+	};
 	opts = (struct rdmamsg_ep_options){
-		.size = sizeof(opts), .handlers = &handlers,
-		.max_copy = LARGE,
+		.size = sizeof(opts), .handlers = &handlers, .tuning = &tuning,
 	};
 	clear_ends();
 	memset(cookies, 0, sizeof(cookies));
@@ -249,7 +252,7 @@ static void pause__longer_than_every_limit_LIVES(void **state)
 {
 	uint64_t end;
 
-	opts.fetch_timeout_ms = 200;
+	tuning.fetch_timeout_ms = 200;
 	opts.dead_after_ms = 1000;
 	connect_ends(&opts);
 	pause_server();
@@ -429,7 +432,7 @@ static uint32_t fill_queue(void)
 {
 	uint32_t n;
 
-	opts.recv_depth = 4;
+	tuning.recv_depth = 4;
 	opts.send_queue = 6;
 	connect_ends(&opts);
 	pause_server();
@@ -602,7 +605,7 @@ static void query__kept_and_full_TELLS(void **state)
 {
 	struct rdmamsg_ep_flow_attr f;
 
-	opts.max_lent = LARGE;
+	tuning.max_lent = LARGE;
 	handlers.on_message = keep_message;
 	connect_ends(&opts);
 	assert_int_equal(flow_of(&server).lent, 0);

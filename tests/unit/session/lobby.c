@@ -61,7 +61,7 @@ static struct rdmamsg_ep *half_open(int i, const struct rdmamsg_ep_options *o)
 {
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers, .user = &client,
-		.eager_max = o->eager_max,
+		.tuning = o->tuning,
 	};
 	uint8_t record[RDMAMSG_OOB_MAX];
 	int len;
@@ -166,7 +166,7 @@ static void accept__into_a_pool_AFTER_SETUP(void **state)
 static void accept__larger_receives_AFTER_SETUP(void **state)
 {
 	struct rdmamsg_ep_options opts = {
-		.size = sizeof(opts), .eager_max = 60000,
+		.size = sizeof(opts), .tuning = TUNING(.eager_max = 60000),
 	};
 	static uint8_t large[60000];
 	struct rdmamsg_ep *ep;

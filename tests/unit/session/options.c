@@ -133,38 +133,53 @@ static void open__out_of_range_EINVAL(void **state)
 	assert_int_equal(rdmamsg_open(NULL, NULL), -EINVAL);
 }
 
-#define FIELD(name) { #name, offsetof(struct rdmamsg_ep_options, name) }
+struct asked {
+	struct rdmamsg_ep_options o;
+	struct rdmamsg_ep_tuning t;
+};
+
+#define FIELD(name)	{ #name, offsetof(struct asked, o.name) }
+#define TUNED(name)	{ #name, offsetof(struct asked, t.name) }
 
 static const struct field {
 	const char *name;
 	size_t offset;
 } fields[] = {
-	FIELD(timeout_ms), FIELD(max_msg_size), FIELD(max_copy),
-	FIELD(inline_max), FIELD(eager_max), FIELD(recv_depth),
-	FIELD(send_depth), FIELD(send_queue), FIELD(dead_after_ms),
-	FIELD(stall_after_ms), FIELD(peer_timeout_ms), FIELD(close_timeout_ms),
-	FIELD(fetch_timeout_ms),
-	FIELD(ack_timeout), FIELD(retry_count), FIELD(rnr_retry_count),
-	FIELD(min_rnr_timer), FIELD(responder_resources),
-	FIELD(initiator_depth), FIELD(tos),
+	FIELD(timeout_ms), FIELD(max_msg_size), FIELD(send_queue),
+	FIELD(dead_after_ms), FIELD(close_timeout_ms),
+	TUNED(max_copy), TUNED(inline_max), TUNED(eager_max),
+	TUNED(recv_depth), TUNED(send_depth), TUNED(stall_after_ms),
+	TUNED(peer_timeout_ms), TUNED(fetch_timeout_ms),
+	TUNED(ack_timeout), TUNED(retry_count), TUNED(rnr_retry_count),
+	TUNED(min_rnr_timer), TUNED(responder_resources),
+	TUNED(initiator_depth), TUNED(tos),
 };
 
-static uint32_t *field_of(struct rdmamsg_ep_options *o, const struct field *f)
+static uint32_t *field_of(struct asked *a, const struct field *f)
 {
-	return (uint32_t *)((char *)o + f->offset);
+	return (uint32_t *)((char *)a + f->offset);
 }
 
-static int try_ep(const struct rdmamsg_ep_options *o,
-		  struct rdmamsg_ep_options *ret)
+static int try_ep(const struct rdmamsg_ep_options *o, struct asked *ret)
 {
 	struct rdmamsg_ep *ep;
 	int err = rdmamsg__ep_new(ctx, &rdmamsg__by_cm, o, &ep);
 
 	if (err)
 		return err;
-	*ret = ep->opts;
+	ret->o = ep->opts;
+	ret->t = ep->tuning;
 	(void)rdmamsg__ep_made(ep, -ECANCELED, NULL);	/* frees ep */
 	return 0;
+}
+
+static int try_field(const struct field *f, uint32_t value, struct asked *ret)
+{
+	struct asked a = { .o.size = sizeof(a.o), .t.size = sizeof(a.t) };
+
+	a.o.tuning = &a.t;
+	*field_of(&a, f) = value;
+	return try_ep(&a.o, ret);
 }
 
 static void ep__too_large_EINVAL_NAMES_THE_FIELD(void **state)
@@ -172,10 +187,10 @@ static void ep__too_large_EINVAL_NAMES_THE_FIELD(void **state)
 	const int promised = ctx->loop.timers.promised;
 
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
-		struct rdmamsg_ep_options o = { .size = sizeof(o) }, got;
+		struct asked got;
 
-		*field_of(&o, &fields[i]) = RDMAMSG_NONE - 1;
-		assert_int_equal(try_ep(&o, &got), -EINVAL);
+		assert_int_equal(try_field(&fields[i], RDMAMSG_NONE - 1, &got),
+				 -EINVAL);
 		assert_non_null(strstr(rdmamsg_error(), fields[i].name));
 		assert_int_equal(ctx->sessions->ep_count, 0);
 		assert_int_equal(ctx->loop.timers.promised, promised);
@@ -186,11 +201,9 @@ static void ep__too_large_EINVAL_NAMES_THE_FIELD(void **state)
 static void ep__none_IS_ACCEPTED_OR_EINVAL(void **state)
 {
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
-		struct rdmamsg_ep_options o = { .size = sizeof(o) }, got;
-		int ret;
+		struct asked got;
+		int ret = try_field(&fields[i], RDMAMSG_NONE, &got);
 
-		*field_of(&o, &fields[i]) = RDMAMSG_NONE;
-		ret = try_ep(&o, &got);
 		if (ret)
 			assert_int_equal(ret, -EINVAL);
 		else
@@ -202,24 +215,25 @@ static void ep__none_IS_ACCEPTED_OR_EINVAL(void **state)
 
 static void ep__null_HAS_DEFAULTS(void **state)
 {
-	struct rdmamsg_ep_options got;
+	struct asked got;
 
 	assert_int_equal(try_ep(NULL, &got), 0);
-	assert_int_equal(got.max_msg_size, 64 << 20);
-	assert_int_equal(got.max_lent, 64 << 20);
-	assert_int_equal(got.timeout_ms, 10000);
-	assert_int_equal(got.recv_depth, 64);
-	assert_int_equal(got.send_depth, 128);
-	assert_int_equal(got.send_queue, 0);
-	assert_int_equal(got.retry_count, 7);
-	assert_int_equal(got.peer_timeout_ms, RDMAMSG_NONE);
-	assert_int_equal(got.tos, RDMAMSG_NONE);
+	assert_int_equal(got.o.max_msg_size, 64 << 20);
+	assert_int_equal(got.t.max_lent, 64 << 20);
+	assert_int_equal(got.o.timeout_ms, 10000);
+	assert_int_equal(got.t.recv_depth, 64);
+	assert_int_equal(got.t.send_depth, 128);
+	assert_int_equal(got.o.send_queue, 0);
+	assert_int_equal(got.t.retry_count, 7);
+	assert_int_equal(got.t.peer_timeout_ms, RDMAMSG_NONE);
+	assert_int_equal(got.t.tos, RDMAMSG_NONE);
 }
 
 static void ep__data_TOO_LONG_OR_MISSING_EINVAL(void **state)
 {
 	static const char data[RDMAMSG_SETUP_DATA_MAX + 1];
-	struct rdmamsg_ep_options o = { .size = sizeof(o) }, got;
+	struct rdmamsg_ep_options o = { .size = sizeof(o) };
+	struct asked got;
 
 	o.hello_data = data;
 	o.hello_data_len = RDMAMSG_HELLO_DATA_MAX + 1;
@@ -243,7 +257,7 @@ static void ep__flags_and_handlers_CHECKED(void **state)
 {
 	struct rdmamsg_handlers on = { .size = 3 };
 	struct rdmamsg_ep_options o = { .size = sizeof(o), .flags = 1u << 31 };
-	struct rdmamsg_ep_options got;
+	struct asked got;
 
 	assert_int_equal(try_ep(&o, &got), -EINVAL);
 	assert_non_null(strstr(rdmamsg_error(), "flags"));
@@ -251,6 +265,27 @@ static void ep__flags_and_handlers_CHECKED(void **state)
 	o.handlers = &on;
 	assert_int_equal(try_ep(&o, &got), -EINVAL);
 	assert_non_null(strstr(rdmamsg_error(), "rdmamsg_handlers"));
+}
+
+static void ep__tuning_COPIED_AND_CHECKED(void **state)
+{
+	struct rdmamsg_ep_tuning t = { .size = 3, .recv_depth = 8 };
+	struct rdmamsg_ep_options o = { .size = sizeof(o), .tuning = &t };
+	struct rdmamsg_ep *ep;
+	struct asked got;
+
+	assert_int_equal(try_ep(&o, &got), -EINVAL);
+	assert_non_null(strstr(rdmamsg_error(), "rdmamsg_ep_tuning"));
+	t.size = sizeof(t);
+	assert_int_equal(rdmamsg__ep_new(ctx, &rdmamsg__by_cm, &o, &ep), 0);
+	assert_ptr_equal(ep->opts.tuning, &ep->tuning);
+	t.recv_depth = 9;
+	assert_int_equal(ep->tuning.recv_depth, 8);
+	(void)rdmamsg__ep_made(ep, -ECANCELED, NULL);	/* frees ep */
+	/* fields that the program does not know have their defaults */
+	t.size = offsetof(struct rdmamsg_ep_tuning, recv_depth);
+	assert_int_equal(try_ep(&o, &got), 0);
+	assert_int_equal(got.t.recv_depth, 64);
 }
 
 /* Bad options fail before the library opens a device. */
@@ -325,6 +360,7 @@ int main(void)
 		TEST(ep__null_HAS_DEFAULTS),
 		TEST(ep__data_TOO_LONG_OR_MISSING_EINVAL),
 		TEST(ep__flags_and_handlers_CHECKED),
+		TEST(ep__tuning_COPIED_AND_CHECKED),
 		TEST(listen__bad_options_EINVAL),
 		TEST(connect__bad_arguments_EINVAL),
 		TEST(calls__null_EINVAL),

@@ -81,7 +81,8 @@ static int set_up(void **state)
 		END_HANDLERS(NULL);
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers, .failover = &f,
-		.send_depth = DEPTH, .flags = RDMAMSG_EP_SIGNAL_ALL,
+		.flags = RDMAMSG_EP_SIGNAL_ALL,
+		.tuning = TUNING(.send_depth = DEPTH),
 	};
 
 	clear_ends();

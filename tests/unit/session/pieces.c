@@ -29,6 +29,7 @@
 #define KEPT	512
 
 static struct rdmamsg_ep_options opts;
+static struct rdmamsg_ep_tuning tuning;
 static uint8_t data[LARGE];
 
 /* Messages that the server has received, and those that it keeps. */
@@ -76,8 +77,11 @@ static int set_up(void **state)
 		.on_complete = on_complete, .on_message = on_message,
 		.on_closed = on_closed, .on_writable = on_writable,
 	};
+	tuning = (struct rdmamsg_ep_tuning){
+		.size = sizeof(tuning), .max_copy = LARGE,
+	};
 	opts = (struct rdmamsg_ep_options){
-		.size = sizeof(opts), .handlers = &handlers, .max_copy = LARGE,
+		.size = sizeof(opts), .handlers = &handlers, .tuning = &tuning,
 	};
 	clear_ends();
 	for (size_t i = 0; i < LARGE; i++)
@@ -213,7 +217,7 @@ static void pieces__not_wanted_IS_RENDEZVOUS(void **state)
 {
 	static const uint32_t size = 50000;
 
-	opts.pieces_max = RDMAMSG_NONE;
+	tuning.pieces_max = RDMAMSG_NONE;
 	connect_ends(&opts);
 	send_sizes(&size, 1);
 	assert_int_equal(stats(&client).sent_rendezvous, 3);
@@ -244,7 +248,7 @@ static void pieces__limit_READABLE(void **state)
 /* A run goes at once or not at all. */
 static void pieces__more_than_credits_ARE_RENDEZVOUS(void **state)
 {
-	opts.recv_depth = 14;
+	tuning.recv_depth = 14;
 	connect_ends(&opts);
 	send_it(7 * EAGER - PROTO_FIRST_LEN, 0);
 	WAIT_FOR(server.messages == 1);
@@ -257,7 +261,7 @@ static void pieces__more_than_credits_ARE_RENDEZVOUS(void **state)
 
 static void pieces__more_than_the_send_queue_ARE_RENDEZVOUS(void **state)
 {
-	opts.send_depth = 12;
+	tuning.send_depth = 12;
 	connect_ends(&opts);
 	for (unsigned int i = 0; i < 20; i++)
 		send_it(30000 + 1500 * i, i);
@@ -292,7 +296,7 @@ static void pieces__no_memory_WAIT(void **state)
 {
 	unsigned int n;
 
-	opts.max_lent = 3 * MOST;
+	tuning.max_lent = 3 * MOST;
 	opts.send_queue = 64;
 	connect_ends(&opts);
 	keeps = true;
@@ -315,7 +319,7 @@ static void pieces__no_memory_WAIT(void **state)
 static void close__behind_queued_pieces_ALL_ARRIVE(void **state)
 {
 	opts.send_queue = 16;
-	opts.recv_depth = 2;
+	tuning.recv_depth = 2;
 	connect_ends(&opts);
 	for (unsigned int i = 0; i < 5; i++)
 		send_it(MOST - i, i);
@@ -331,7 +335,7 @@ static void close__behind_queued_pieces_ALL_ARRIVE(void **state)
 static void abort__in_a_run_ENDS_EACH_ONCE(void **state)
 {
 	opts.send_queue = 16;
-	opts.recv_depth = 2;
+	tuning.recv_depth = 2;
 	connect_ends(&opts);
 	for (unsigned int i = 0; i < 5; i++)
 		send_it(MOST - i, i);
@@ -408,7 +412,7 @@ static void first__too_large_IS_REFUSED(void **state)
 
 static void first__not_agreed_IS_REFUSED(void **state)
 {
-	opts.pieces_max = RDMAMSG_NONE;
+	tuning.pieces_max = RDMAMSG_NONE;
 	connect_ends(&opts);
 	forge_first(1000, 100);
 	is_refused("a message in pieces, which was not agreed");

@@ -123,7 +123,8 @@ static void connect_with(const struct rdmamsg_failover *failover)
 	wrong = dying = queued = unknown = 0;
 	replace_calls(poll_cq, post_send);
 	connect_anew(on_message, (struct rdmamsg_ep_options){
-		.pieces_max = RDMAMSG_NONE, .failover = failover,
+		.failover = failover,
+		.tuning = TUNING(.pieces_max = RDMAMSG_NONE),
 	});
 	client.mem = calloc(1, SIZE);
 	server.mem = calloc(1, SIZE);

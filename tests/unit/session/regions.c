@@ -20,6 +20,7 @@
 #define MIDDLE	50000u
 
 static struct rdmamsg_ep_options opts;
+static struct rdmamsg_ep_tuning tuning;
 static struct rdmamsg_handlers handlers;
 static uint8_t data[2 * LARGE], other[LARGE];
 static struct rdmamsg_region *region;
@@ -44,8 +45,9 @@ static int set_up(void **state)
 		.on_complete = on_complete, .on_message = on_message,
 		.on_closed = on_closed,
 	};
+	tuning = (struct rdmamsg_ep_tuning){ .size = sizeof(tuning) };
 	opts = (struct rdmamsg_ep_options){
-		.size = sizeof(opts), .handlers = &handlers,
+		.size = sizeof(opts), .handlers = &handlers, .tuning = &tuning,
 	};
 	clear_ends();
 	for (size_t i = 0; i < sizeof(data); i++)
@@ -187,7 +189,7 @@ static void send__from_the_cache_HITS(void **state)
 /* A message that ends early leaves the region to the program. */
 static void send__cancelled_or_aborted_FREES_THE_REGION(void **state)
 {
-	opts.recv_depth = 2;
+	tuning.recv_depth = 2;
 	opts.send_queue = 8;
 	connect_and_register();
 	assert_int_equal(rdmamsg_ep_pause(server.ep), 0);

@@ -120,8 +120,10 @@ static void full_headers__lanes_lost_EXACTLY_ONCE(void **state)
 
 static void send_queue__lanes_lost_EXACTLY_ONCE(void **state)
 {
-	struct rdmamsg_ep_options opts = { .send_queue = 32, .send_depth = 16,
-		.recv_depth = 8 };
+	struct rdmamsg_ep_options opts = {
+		.send_queue = 32,
+		.tuning = TUNING(.send_depth = 16, .recv_depth = 8),
+	};
 
 	traffic(&opts, 2000, 100);
 }
@@ -135,7 +137,7 @@ static void guarded__lanes_lost_EXACTLY_ONCE(void **state)
 
 static void one_credit__lanes_lost_EXACTLY_ONCE(void **state)
 {
-	struct rdmamsg_ep_options opts = { .recv_depth = 1 };
+	struct rdmamsg_ep_options opts = { .tuning = TUNING(.recv_depth = 1) };
 
 	traffic(&opts, 1000, 40);
 }
@@ -351,7 +353,8 @@ static void large_message__after_a_long_loss_HAS_TIME_AGAIN(void **state)
 	struct rdmamsg_handlers h = handlers;
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &h, .failover = &failover,
-		.stall_after_ms = 100, .fetch_timeout_ms = 60000,
+		.tuning = TUNING(.stall_after_ms = 100,
+				 .fetch_timeout_ms = 60000),
 	};
 	uint64_t ticks_end;
 
@@ -742,7 +745,7 @@ static void options__of_no_use_REFUSED(void **state)
 	assert_non_null(strstr(rdmamsg_error(), "rungs"));
 	bad.rungs = RDMAMSG_RUNG_LANE;
 	bad.keep_bytes = 65536;
-	opts.eager_max = 65536;
+	opts.tuning = TUNING(.eager_max = 65536);
 	assert_int_equal(rdmamsg_connect(client.ctx, "127.0.0.1", "9", &opts,
 					 NULL), -EINVAL);
 	assert_non_null(strstr(rdmamsg_error(), "keep_bytes"));

@@ -56,7 +56,8 @@ static void connect_rma_deep(uint32_t flags, uint32_t send_depth)
 {
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &rma_handlers,
-		.failover = &failover, .flags = flags, .send_depth = send_depth,
+		.failover = &failover, .flags = flags,
+		.tuning = TUNING(.send_depth = send_depth),
 	};
 
 	rma_done = rma_doubt = values = 0;

@@ -105,6 +105,7 @@ static void until_refused(struct end *e, size_t len, bool cookie)
 /* ---- connections ------------------------------------------------------- */
 
 static struct rdmamsg_ep_options opts;
+static struct rdmamsg_ep_tuning tuning;
 
 static int begin(enum ibv_transport_type type)
 {
@@ -114,9 +115,12 @@ static int begin(enum ibv_transport_type type)
 		.on_closed = on_end,
 	};
 
+	tuning = (struct rdmamsg_ep_tuning){
+		.size = sizeof(tuning), .send_depth = DEPTH,
+		.recv_depth = CREDITS,
+	};
 	opts = (struct rdmamsg_ep_options){
-		.size = sizeof(opts), .handlers = &handlers,
-		.send_depth = DEPTH, .recv_depth = CREDITS,
+		.size = sizeof(opts), .handlers = &handlers, .tuning = &tuning,
 	};
 	memset(clients, 0, sizeof(clients));
 	memset(servers, 0, sizeof(servers));
@@ -324,7 +328,7 @@ static void run_with_receives(void)
 
 static void send__among_receives_DELIVERED_IN_ORDER(void **state)
 {
-	opts.send_depth = 128;
+	tuning.send_depth = 128;
 	connect_all(1);
 	run_with_receives();
 	run(many_mixed);
@@ -337,7 +341,7 @@ static void send__with_the_inline_poll_DELIVERED_IN_ORDER(void **state)
 {
 	uint32_t left = 1000;
 
-	opts.send_depth = 128;
+	tuning.send_depth = 128;
 	connect_all(1);
 	run_with_receives();
 	burst = many_mixed;
@@ -404,7 +408,7 @@ static void send__in_on_complete_TOLD_IN_ORDER(void **state)
 /* The queue pair is polled no more, except by the call that sends. */
 static void send__and_sleep_WOKEN(void **state)
 {
-	opts.send_depth = 128;
+	tuning.send_depth = 128;
 	connect_all(1);
 	run_with_receives();
 	burst = many_cookies;
@@ -449,7 +453,7 @@ static void writes_and_sends(struct end *e)
 
 static void send__among_writes_TOLD_LATER_IN_ORDER(void **state)
 {
-	opts.send_depth = 64;
+	tuning.send_depth = 64;
 	connect_all(1);
 	assert_int_equal(rdmamsg_region_create(client.ctx, target, 64,
 					       RDMAMSG_ACCESS_WRITE, &there),

@@ -98,6 +98,7 @@ static const struct rdmamsg_handlers handlers = {
 };
 
 static struct rdmamsg_ep_options opts, client_opts;
+static struct rdmamsg_ep_tuning tuning;
 
 /* pool_kb is the size of the pool for receives; 0: the library's pool. */
 static void serve(uint32_t depth, uint32_t floor, size_t pool_kb)
@@ -139,9 +140,12 @@ static void join(void)
 static int set_up(void **state)
 {
 	clear_ends();
+	tuning = (struct rdmamsg_ep_tuning){
+		.size = sizeof(tuning), .recv_depth = 256, .send_depth = 256,
+	};
 	opts = (struct rdmamsg_ep_options){
 		.size = sizeof(opts), .handlers = &handlers, .user = &server,
-		.recv_depth = 256, .send_depth = 256,
+		.tuning = &tuning,
 	};
 	client_opts = opts;
 	client_opts.user = &client;
@@ -275,7 +279,7 @@ static bool is_backed(void)
 static void floor__of_a_peer_whose_messages_are_kept_STAYS(void **state)
 {
 	/* 70 buffers for 128 receives */
-	opts.max_lent = 64 << 10;
+	tuning.max_lent = 64 << 10;
 	serve(128, 16, 560);
 	join();
 	join();
@@ -301,7 +305,7 @@ static void rendezvous__without_receives_for_answers_ONE_AT_A_TIME(void **state)
 	struct iovec iov[2] = { { memory[0], LARGE }, { memory[1], LARGE } };
 	uint32_t floor = 32 - rdmamsg__srq_batch(32) - SRQ_CTRL;
 
-	opts.pieces_max = RDMAMSG_NONE;
+	tuning.pieces_max = RDMAMSG_NONE;
 	serve(32, floor, 0);
 	join();
 	assert_int_equal(rdmamsg__srq_spare(&part()->account), 0);

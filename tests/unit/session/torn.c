@@ -76,7 +76,7 @@ static int set_up_with(uint32_t inline_max)
 		END_HANDLERS(on_message);
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,
-		.inline_max = inline_max,
+		.tuning = TUNING(.inline_max = inline_max),
 	};
 	struct rdmamsg_key theirs;
 
