@@ -79,7 +79,8 @@ void rdmamsg__note_reject(struct rdmamsg *ctx,
 	count_reject(&ctx->sessions->st, code);
 	if (rdmamsg__log_level < RDMAMSG_LOG_INFO)
 		return;
-	(void)rdmamsg__addr_text(from, peer, sizeof(peer));
+	(void)rdmamsg__addr_text((const struct sockaddr *)from, peer,
+				 sizeof(peer));
 	if (code == PROTO_REJECT_LIMIT)
 		log_info("a request of %s is rejected: the listener limits %s",
 			 peer, rdmamsg__limit_text(limit));

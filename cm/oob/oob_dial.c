@@ -39,7 +39,7 @@ static int dial(struct rdmamsg_ep *ep, const struct addrinfo *ai)
 			    SOCK_CLOEXEC, 0));
 	if (fd < 0)
 		return rdmamsg__fail(-errno, "socket: %s", strerror(errno));
-	memmove(&ep->connect.peer_addr, ai->ai_addr, ai->ai_addrlen);
+	rdmamsg__ep_addr_set(&ep->connect.peer_addr, ai->ai_addr);
 	if (ep->connect.source &&
 	    rdmamsg__resolve_numeric(ep->connect.source, NULL, 0, &src))
 		ret = rdmamsg__fail(-EINVAL, "source '%s' is not a numeric "
@@ -120,9 +120,9 @@ int rdmamsg__oob_dial(struct rdmamsg_ep *ep)
 static int dial_again(struct rdmamsg_ep *ep)
 {
 	const struct addrinfo ai = {
-		.ai_family = ep->connect.peer_addr.ss_family,
-		.ai_addr = (struct sockaddr *)&ep->connect.peer_addr,
-		.ai_addrlen = ep->connect.peer_addr.ss_family == AF_INET6 ?
+		.ai_family = ep->connect.peer_addr.any.sa_family,
+		.ai_addr = &ep->connect.peer_addr.any,
+		.ai_addrlen = ep->connect.peer_addr.any.sa_family == AF_INET6 ?
 			      sizeof(struct sockaddr_in6) :
 			      sizeof(struct sockaddr_in),
 	};
@@ -177,7 +177,8 @@ void rdmamsg__oob_dialled(struct oob_conn *c)
 	}
 	c->connecting = false;
 	rdmamsg__oob_note_addrs(c);
-	ep->connect.local_addr = c->local;
+	rdmamsg__ep_addr_set(&ep->connect.local_addr,
+			     (const struct sockaddr *)&c->local);
 	if (ep->connect.addrs)
 		freeaddrinfo(ep->connect.addrs);
 	ep->connect.addrs = ep->connect.addr = NULL;

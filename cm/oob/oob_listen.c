@@ -107,8 +107,10 @@ int rdmamsg__oob_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	struct oob_conn *c = req->oob;
 	int ret;
 
-	ep->connect.peer_addr = c->peer;
-	ep->connect.local_addr = c->local;
+	rdmamsg__ep_addr_set(&ep->connect.peer_addr,
+			     (const struct sockaddr *)&c->peer);
+	rdmamsg__ep_addr_set(&ep->connect.local_addr,
+			     (const struct sockaddr *)&c->local);
 	ret = rdmamsg__oob_init(ep);
 	if (!ret)
 		ret = rdmamsg__choose_device(

@@ -166,8 +166,10 @@ int rdmamsg__cm_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	ep->credit.limit = req->hello.credits;
 	ep->connect.hello_ok = true;
 	rdmamsg__ep_enter(ep, EP_REQUESTED);
-	ep->connect.peer_addr = req->peer;
-	ep->connect.local_addr = req->local;
+	rdmamsg__ep_addr_set(&ep->connect.peer_addr,
+			     (const struct sockaddr *)&req->peer);
+	rdmamsg__ep_addr_set(&ep->connect.local_addr,
+			     (const struct sockaddr *)&req->local);
 	ep->lane.v = req->v;
 	ep->connect.id = req->id;
 	ep->connect.owner.event = rdmamsg__ep_cm_event;

@@ -112,8 +112,8 @@ static int dial_addr(struct rdmamsg_ep *ep)
 			return rdmamsg__cm_fail(ep->ctx, ret,
 						"type of service");
 	}
-	memcpy(&ep->connect.peer_addr, ep->connect.addr->ai_addr,
-	       ep->connect.addr->ai_addrlen);
+	rdmamsg__ep_addr_set(&ep->connect.peer_addr,
+			     ep->connect.addr->ai_addr);
 	rdmamsg__ep_enter(ep, EP_RESOLVING);
 	ret = rdmamsg__v_resolve_addr(v, ep->connect.id, bound ?
 				      (struct sockaddr *)&src : NULL,

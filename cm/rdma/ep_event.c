@@ -88,8 +88,8 @@ static void on_route(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	param.rnr_retry_count = rdmamsg__rnr_retry(ep, rdmamsg__features(ep));
 	param.flow_control = 1;
 	/* a reject may be an answer, which the device of this address uses */
-	memcpy(&ep->connect.local_addr, rdma_get_local_addr(ep->connect.id),
-	       sizeof(ep->connect.id->route.addr.src_storage));
+	rdmamsg__ep_addr_set(&ep->connect.local_addr,
+			     rdma_get_local_addr(ep->connect.id));
 	rdmamsg__ep_enter(ep, EP_REQUESTED);
 	if (rdmamsg__quirks(ep->lane.dev->device)->connects_in_call) {
 		ret = rdmamsg__cm_call(ep, &param);

@@ -63,8 +63,8 @@ static void add_all(struct rdmamsg_listener *l, const struct listen_id *li,
 static void add(const struct rdmamsg_ep *ep, struct rdmamsg_listener *l,
 		const struct listen_id *li, struct proto_addresses *ret)
 {
-	const bool loopback = rdmamsg__addr_is_loopback(
-			(const struct sockaddr *)&ep->connect.local_addr);
+	const bool loopback =
+		rdmamsg__addr_is_loopback(&ep->connect.local_addr.any);
 	const struct sockaddr *at;
 
 	/* the soft HCA does not reach other hosts */

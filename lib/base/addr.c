@@ -21,13 +21,16 @@ bool rdmamsg__addr_is_any(const struct sockaddr *addr)
 	return !((const struct sockaddr_in *)addr)->sin_addr.s_addr;
 }
 
+static socklen_t len_of(const struct sockaddr *addr)
+{
+	return addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) :
+	       sizeof(struct sockaddr_in);
+}
+
 bool rdmamsg__addr_is_local(const struct sockaddr *addr)
 {
-	const socklen_t len = addr->sa_family == AF_INET6 ?
-		sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-
 	/* if nobody knows, it is */
-	return addr_local(addr, len) != -EADDRNOTAVAIL;
+	return addr_local(addr, len_of(addr)) != -EADDRNOTAVAIL;
 }
 
 bool rdmamsg__addr_is_loopback(const struct sockaddr *addr)
@@ -35,13 +38,12 @@ bool rdmamsg__addr_is_loopback(const struct sockaddr *addr)
 	return addr_is_loopback(addr);
 }
 
-const char *rdmamsg__addr_text(const struct sockaddr_storage *sa, char *buf,
+const char *rdmamsg__addr_text(const struct sockaddr *sa, char *buf,
 			       size_t size)
 {
 	char host[64], serv[16];
 
-	if (getnameinfo((const struct sockaddr *)sa, sizeof(*sa), host,
-			sizeof(host), serv, sizeof(serv),
+	if (getnameinfo(sa, len_of(sa), host, sizeof(host), serv, sizeof(serv),
 			NI_NUMERICHOST | NI_NUMERICSERV))
 		snprintf(buf, size, "?");
 	else

@@ -124,7 +124,7 @@ bool rdmamsg__addr_is_loopback(const struct sockaddr *addr);
  */
 bool rdmamsg__addr_is_local(const struct sockaddr *addr);
 /* Writes address and port to buf. */
-const char *rdmamsg__addr_text(const struct sockaddr_storage *sa, char *buf,
+const char *rdmamsg__addr_text(const struct sockaddr *sa, char *buf,
 			       size_t size);
 
 #endif

@@ -614,7 +614,7 @@ static int new_port(struct rdmamsg_dc_sender *s, const struct rdmamsg_ep *ep,
 		.dev = dev, .ops = &ops, .owner = s, .depth = RECEIVES,
 		.size = RECEIVE,
 		.initiators = min(s->opts.initiators, PORT_DCIS),
-		.local = (const struct sockaddr *)&ep->connect.local_addr,
+		.local = &ep->connect.local_addr.any,
 		.ep = &s->ep,
 	};
 	int err;
@@ -639,8 +639,8 @@ static int find_port(struct rdmamsg_dc_sender *s, const struct rdmamsg_ep *ep,
 	int err;
 
 	/* the endpoint has closed its device */
-	err = rdmamsg__choose_device(s->ep.device, (const struct sockaddr *)
-				     &ep->connect.local_addr, &v, &name);
+	err = rdmamsg__choose_device(s->ep.device, &ep->connect.local_addr.any,
+				     &v, &name);
 	if (!err && v != ep->lane.v)
 		err = rdmamsg__fail(-ENODEV, "the device of the request is not "
 				    "found by its address");

@@ -312,8 +312,8 @@ static void dump_ep(const struct dump *d, const struct rdmamsg_ep *ep)
 	    (const void *)ep,
 	    rdmamsg_name(RDMAMSG_NAME_STATE, rdmamsg_ep_state(ep)),
 	    rdmamsg__ep_state_name(ep->state),
-	    rdmamsg__addr_text(&ep->connect.local_addr, local, sizeof(local)),
-	    rdmamsg__addr_text(&ep->connect.peer_addr, peer, sizeof(peer)),
+	    rdmamsg__addr_text(&ep->connect.local_addr.any, local, sizeof(local)),
+	    rdmamsg__addr_text(&ep->connect.peer_addr.any, peer, sizeof(peer)),
 	    rdmamsg_ep_device_name(ep),
 	    ep->lane.hot.qp ? ep->lane.hot.qp->qp_num : 0,
 	    rdmamsg__ep_session(ep, session));

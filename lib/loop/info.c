@@ -83,8 +83,8 @@ int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *info)
 
 	if (ret)
 		return ret;
-	i.local = ep->connect.local_addr;
-	i.peer = ep->connect.peer_addr;
+	memcpy(&i.local, &ep->connect.local_addr, sizeof(union ep_addr));
+	memcpy(&i.peer, &ep->connect.peer_addr, sizeof(union ep_addr));
 	snprintf(i.device, sizeof(i.device), "%s", rdmamsg_ep_device_name(ep));
 	i.port = ep->lane.port;
 	i.qp_num = ep->lane.hot.qp ? ep->lane.hot.qp->qp_num : 0;

@@ -120,7 +120,7 @@ void rdmamsg__announce_put(struct proto_addresses *a,
 	a->at[a->count++] = *one;
 }
 
-void rdmamsg__address_of(const struct sockaddr_storage *addr,
+void rdmamsg__address_of(const struct sockaddr *addr,
 			 struct proto_address *ret)
 {
 	const struct sockaddr_in6 *six = (const void *)addr;
@@ -128,7 +128,7 @@ void rdmamsg__address_of(const struct sockaddr_storage *addr,
 
 	*ret = (struct proto_address){ .kind = 4 };
 	ret->port = ntohs(four->sin_port);	/* that of sin6, too */
-	if (addr->ss_family != AF_INET6) {
+	if (addr->sa_family != AF_INET6) {
 		memcpy(ret->ip, &four->sin_addr, 4);
 	} else if (IN6_IS_ADDR_V4MAPPED(&six->sin6_addr)) {
 		memcpy(ret->ip, six->sin6_addr.s6_addr + 12, 4);
@@ -143,7 +143,7 @@ void rdmamsg__announce_add(struct proto_addresses *a,
 {
 	struct proto_address one;
 
-	rdmamsg__address_of(addr, &one);
+	rdmamsg__address_of((const struct sockaddr *)addr, &one);
 	one.port = port;
 	rdmamsg__announce_put(a, &one);
 }
@@ -155,7 +155,7 @@ static void announce_given(const struct rdmamsg_ep *ep,
 {
 	struct proto_address local;
 
-	rdmamsg__address_of(&ep->connect.local_addr, &local);
+	rdmamsg__address_of(&ep->connect.local_addr.any, &local);
 	for (uint32_t i = 0; i < given->count; i++) {
 		struct proto_address one = given->at[i];
 

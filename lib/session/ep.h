@@ -4,11 +4,13 @@
 #define RDMAMSG_LIB_EP_H
 
 #include <endian.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include <infiniband/ib.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 #include <rdmamsg/rdmamsg.h>
@@ -155,13 +157,21 @@ struct onesided {
 	uint8_t ways;			/* kinds of 'can' that may be posted */
 };
 
-/* Connecting, from the address to both SETUPs, and the values agreed. */
 /* RDMAMSG_EP_RETRY */
 struct tries {
 	uint32_t count;			/* in vain */
 	struct rdmamsg_reason last;
 };
 
+/* Takes a third of a struct sockaddr_storage. */
+union ep_addr {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+	struct sockaddr_ib ib;
+};
+
+/* Connecting, from the address to both SETUPs, and the values agreed. */
 struct connecting {
 	const struct connector *by;
 	struct cm_owner owner;
@@ -202,7 +212,7 @@ struct connecting {
 	uint8_t *peer_data;
 	struct proto_setup peer;	/* its data pointer is unused */
 	uint8_t session[16];
-	struct sockaddr_storage local_addr, peer_addr;
+	union ep_addr local_addr, peer_addr;
 };
 
 /* The first fields of struct rdmamsg_stats: those that an endpoint counts. */
@@ -274,7 +284,7 @@ _Static_assert(offsetof(struct rdmamsg_ep, state) % 64 == 0 &&
 _Static_assert(offsetof(struct rdmamsg_ep, on.on_message) -
 	       offsetof(struct rdmamsg_ep, user) < 64, "one line");
 _Static_assert(offsetof(struct rdmamsg_ep, send) % 64 == 0, "two lines");
-_Static_assert(sizeof(struct rdmamsg_ep) <= 2752, "there may be thousands");
+_Static_assert(sizeof(struct rdmamsg_ep) <= 2624, "there may be thousands");
 
 /* The session that a lane belongs to. */
 static inline struct rdmamsg_ep *rdmamsg__ep_of(struct lane *l)
@@ -313,6 +323,8 @@ static inline bool rdmamsg__holds_back(const struct rdmamsg_ep *ep)
 /* ep.c: life */
 /* ep_name.c. Valid until the thread calls it again. */
 const char *rdmamsg__ep_name(const struct rdmamsg_ep *ep);
+/* Copies an address, as long as its family says. 'from' may be *to. */
+void rdmamsg__ep_addr_set(union ep_addr *to, const struct sockaddr *from);
 #define SESSION_TEXT	24
 /*
  * Writes ", session 1f0c22d7": the first four bytes of the number that both

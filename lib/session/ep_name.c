@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 
 /*
@@ -35,6 +36,14 @@ const char *rdmamsg__ep_session(const struct rdmamsg_ep *ep,
 	return buf;
 }
 
+void rdmamsg__ep_addr_set(union ep_addr *to, const struct sockaddr *from)
+{
+	const sa_family_t family = from->sa_family;
+
+	memmove(to, from, family == AF_IB ? sizeof(to->ib) :
+		family == AF_INET6 ? sizeof(to->v6) : sizeof(to->v4));
+}
+
 const char *rdmamsg__ep_name(const struct rdmamsg_ep *ep)
 {
 	static _Thread_local char name[256];
@@ -42,11 +51,11 @@ const char *rdmamsg__ep_name(const struct rdmamsg_ep *ep)
 	int saved = errno;
 
 	/* before it is resolved an endpoint has no addresses */
-	if (ep->connect.local_addr.ss_family)
-		(void)rdmamsg__addr_text(&ep->connect.local_addr, local,
+	if (ep->connect.local_addr.any.sa_family)
+		(void)rdmamsg__addr_text(&ep->connect.local_addr.any, local,
 					 sizeof(local));
-	if (ep->connect.peer_addr.ss_family)
-		(void)rdmamsg__addr_text(&ep->connect.peer_addr, peer,
+	if (ep->connect.peer_addr.any.sa_family)
+		(void)rdmamsg__addr_text(&ep->connect.peer_addr.any, peer,
 					 sizeof(peer));
 	snprintf(name, sizeof(name), "context %u: %s -> %s%s", ep->ctx->number,
 		 local, peer, rdmamsg__ep_session(ep, session));

@@ -241,7 +241,7 @@ void rdmamsg__announce(const struct rdmamsg_ep *ep,
 /* Parses a numeric address. Returns false if it is none. */
 bool rdmamsg__address_parse(const char *host, const char *service,
 			    struct proto_address *ret);
-void rdmamsg__address_of(const struct sockaddr_storage *addr,
+void rdmamsg__address_of(const struct sockaddr *addr,
 			 struct proto_address *ret);
 /* Adds an address, if there is room and it is new and sane. */
 void rdmamsg__announce_put(struct proto_addresses *a,

@@ -49,8 +49,7 @@ static bool is_at(const struct proto_address *a, const char *host,
 static bool is_new(const struct rdmamsg_ep *ep, const struct proto_address *a)
 {
 	const struct resume *r = ep->resume;
-	const struct sockaddr *peer =
-		(const struct sockaddr *)&ep->connect.peer_addr;
+	const struct sockaddr *peer = &ep->connect.peer_addr.any;
 
 	if (is_loopback(a) && !rdmamsg__addr_is_loopback(peer))
 		return false;
@@ -68,7 +67,7 @@ static uint32_t find_lane(const struct rdmamsg_ep *ep)
 
 	if (r->target < TARGET_ANNOUNCED)
 		return r->target;
-	rdmamsg__address_of(&ep->connect.peer_addr, &at);
+	rdmamsg__address_of(&ep->connect.peer_addr.any, &at);
 	for (uint32_t i = 0; i < r->announced.count; i++)
 		if (rdmamsg__address_is_same(&r->announced.at[i], &at))
 			return TARGET_ANNOUNCED + i;

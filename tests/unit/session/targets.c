@@ -46,7 +46,7 @@ static uint16_t peer_port(void)
 {
 	struct proto_address a;
 
-	rdmamsg__address_of(&client.ep->connect.peer_addr, &a);
+	rdmamsg__address_of(&client.ep->connect.peer_addr.any, &a);
 	return a.port;
 }
 
@@ -277,7 +277,7 @@ static void announced__loopback_by_another_host_IGNORED(void **state)
 	struct sockaddr_in *peer;
 
 	connect_to_first("127.0.0.2");
-	peer = (struct sockaddr_in *)&client.ep->connect.peer_addr;
+	peer = &client.ep->connect.peer_addr.v4;
 	peer->sin_addr.s_addr = htonl(0xc0000201);
 	rdmamsg__targets_learn(client.ep);
 	assert_int_equal(announced()->count, 0);
