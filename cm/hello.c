@@ -77,7 +77,8 @@ void rdmamsg__hello_fill(struct rdmamsg_ep *ep,
 			 uint8_t out[static PROTO_HELLO_MAX], uint8_t *ret_len)
 {
 	struct proto_hello h = {
-		.lowest = PROTO_VERSION, .highest = PROTO_VERSION,
+		.lowest = PROTO_VERSION_LOWEST,
+		.highest = PROTO_VERSION,
 		.features = rdmamsg__features(ep),
 		.credits = (uint16_t)min(rdmamsg__granted(ep), 0xffffu),
 		.epoch = ep->carries ? ep->carries->resume->epoch : 0,

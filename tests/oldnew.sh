@@ -60,13 +60,15 @@ build_old()
 # Prints the version that a header of a source tree defines: TREE HEADER NAME
 version()
 {
-	sed -n "s/^#define $3[[:space:]]*//p" "$1/$2"
+	sed -n "s/^#define $3[[:space:]][[:space:]]*\([0-9][0-9]*\).*/\1/p" "$1/$2"
 }
 
-# same_version HEADER NAME
+# same_version HEADER NAME: fails if a tree does not define it
 same_version()
 {
-	[ "$(version "$source" "$1" "$2")" = "$(version "$top" "$1" "$2")" ]
+	new_version=$(version "$top" "$1" "$2")
+	[ "$new_version" ] &&
+	[ "$(version "$source" "$1" "$2")" = "$new_version" ]
 }
 
 # named NAME: adds it to the names of results

@@ -294,7 +294,8 @@ void rdmamsg__oob_reject_fill(struct proto_oob *r,
 			      const void *data, size_t len)
 {
 	struct proto_hello h = {
-		.lowest = PROTO_VERSION, .highest = PROTO_VERSION,
+		.lowest = PROTO_VERSION_LOWEST,
+		.highest = PROTO_VERSION,
 		.reject = (uint16_t)code, .limit = limit, .data = data,
 		.data_len = (uint8_t)len,
 	};

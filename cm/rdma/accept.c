@@ -30,7 +30,8 @@ static void reject_id(struct rdmamsg *ctx, const struct verbs_api *v,
 {
 	uint8_t hello[PROTO_HELLO_MAX];
 	struct proto_hello h = {
-		.lowest = PROTO_VERSION, .highest = PROTO_VERSION,
+		.lowest = PROTO_VERSION_LOWEST,
+		.highest = PROTO_VERSION,
 		.reject = (uint16_t)code, .limit = limit, .data = data,
 		.data_len = (uint8_t)len,
 	};

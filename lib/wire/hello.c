@@ -4,8 +4,6 @@
 #include <assert.h>
 #include <errno.h>
 
-#define VERSION_LOWEST	1	/* oldest version supported */
-
 struct wire_hello {
 	uint32_t magic;
 	uint8_t lowest;
@@ -20,7 +18,7 @@ struct wire_hello {
 };
 
 _Static_assert(sizeof(struct wire_hello) == PROTO_HELLO_LEN, "wire hello");
-_Static_assert(VERSION_LOWEST <= PROTO_VERSION, "versions");
+_Static_assert(PROTO_VERSION_LOWEST <= PROTO_VERSION, "versions");
 
 /* internal */
 
@@ -73,7 +71,7 @@ int rdmamsg__hello_version(const struct proto_hello *peer)
 	if (peer->highest < version)
 		version = peer->highest;
 	/* this refuses a peer with an empty range, too */
-	if (version < peer->lowest || version < VERSION_LOWEST)
+	if (version < peer->lowest || version < PROTO_VERSION_LOWEST)
 		return -EPROTONOSUPPORT;
 	return version;
 }

@@ -21,6 +21,7 @@
 #include "wire/resume.h"
 
 #define PROTO_VERSION		2
+#define PROTO_VERSION_LOWEST	2	/* that this library speaks */
 #define PROTO_MAGIC		0x47534d52u	/* "RMSG" on the wire */
 #define PROTO_HELLO_LEN		24
 #define PROTO_HELLO_DATA_MAX	32

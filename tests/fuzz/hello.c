@@ -60,9 +60,11 @@ static void check_version(const struct proto_hello *h)
 
 	if (version >= 0) {
 		must(version >= h->lowest && version <= h->highest);
-		must(version >= 1 && version <= PROTO_VERSION);
+		must(version >= PROTO_VERSION_LOWEST &&
+		     version <= PROTO_VERSION);
 	} else {
-		must(h->lowest > PROTO_VERSION || h->highest < 1 ||
+		must(h->lowest > PROTO_VERSION ||
+		     h->highest < PROTO_VERSION_LOWEST ||
 		     h->lowest > h->highest);
 	}
 }

@@ -64,6 +64,9 @@ static void refused_hellos(void)
 	bad[4] = bad[5] = 9;
 	refused("hello-version-9", bad, len, PROTO_REJECT_VERSION);
 	memcpy(bad, hello, sizeof(bad));
+	bad[4] = bad[5] = 1;
+	refused("hello-version-1", bad, len, PROTO_REJECT_VERSION);
+	memcpy(bad, hello, sizeof(bad));
 	bad[4] = 1;
 	bad[5] = 0;
 	refused("hello-version-none", bad, len, PROTO_REJECT_VERSION);

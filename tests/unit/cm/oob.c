@@ -23,7 +23,10 @@ static const struct proto_oob sample = {
 static size_t encode(uint8_t out[static PROTO_OOB_MAX])
 {
 	struct proto_oob r = sample;
-	struct proto_hello h = { .lowest = 1, .highest = 1, .credits = 64 };
+	struct proto_hello h = {
+		.lowest = PROTO_VERSION, .highest = PROTO_VERSION,
+		.credits = 64,
+	};
 
 	(void)rdmamsg__hello_encode(&h, r.hello);
 	memset(out, 0xa5, PROTO_OOB_MAX);

@@ -216,6 +216,8 @@ static void hello_version__too_new_EPROTONOSUPPORT(void **state)
 static void hello_version__too_old_EPROTONOSUPPORT(void **state)
 {
 	assert_int_equal(version(0, 0), -EPROTONOSUPPORT);
+	/* version 1 is gone, and no hello announces it */
+	assert_int_equal(version(1, 1), -EPROTONOSUPPORT);
 }
 
 static void hello_version__empty_range_EPROTONOSUPPORT(void **state)
