@@ -180,7 +180,9 @@ int rdmamsg_submit(struct rdmamsg *ctx,
 /*
  * The same, for other threads, but waits for room: timeout_ms, or without a
  * limit if it is below 0. -ETIMEDOUT: the queue was full for that time.
- * -EDEADLK: it is full, and this is the context's thread.
+ * -EDEADLK: it is full, and the caller is in a callback of the context; or this
+ * thread has opened the context or handled its events last, and no other thread
+ * has handled them for 5 s.
  */
 int rdmamsg_submit_wait(struct rdmamsg *ctx,
 			void (*fn)(struct rdmamsg *ctx, void *arg), void *arg,

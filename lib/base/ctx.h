@@ -117,9 +117,9 @@ static inline void rdmamsg__settle(struct rdmamsg *ctx)
 static inline __attribute__((always_inline)) void
 rdmamsg__enter(struct rdmamsg *ctx)
 {
-	if (ctx->loop.busy++)
+	if (unlikely(ctx->loop.busy++))
 		return;
-	ctx->loop.frame = __builtin_frame_address(0);
+	rdmamsg__loop_set_frame(&ctx->loop, __builtin_frame_address(0));
 	ctx->loop.ret = __builtin_return_address(0);
 	if (ctx->hot.cq) {
 		ctx->polls = ctx->hot.polls;
@@ -130,9 +130,9 @@ rdmamsg__enter(struct rdmamsg *ctx)
 /* Only with exactly one completion queue, the inline poll works again. */
 static inline void rdmamsg__leave(struct rdmamsg *ctx)
 {
-	if (--ctx->loop.busy)
+	if (unlikely(--ctx->loop.busy))
 		return;
-	ctx->loop.frame = NULL;
+	rdmamsg__loop_set_frame(&ctx->loop, NULL);
 	ctx->hot.polls = ctx->hot.cq ? ctx->polls : 0;
 }
 

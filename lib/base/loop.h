@@ -20,7 +20,9 @@ struct rdmamsg;
 struct loop {
 	int in_callback;		/* callbacks in progress, nested */
 	int busy;			/* calls in progress, nested */
-	void *frame, *ret;		/* the first of them, or NULL: left.c */
+	/* the first of them, or NULL: left.c; other threads read frame */
+	_Atomic(void *) frame;
+	void *ret;
 	bool work;			/* ctx->settle() has work to do */
 	bool told;			/* a callback may have run */
 	bool cork_idle;			/* no call was in progress at cork */
@@ -45,6 +47,16 @@ void rdmamsg__loop_close(struct loop *loop);
 const char *rdmamsg__loop_text(int err);
 /* Makes the descriptor readable. */
 void rdmamsg__loop_kick(struct loop *loop);
+
+static inline void rdmamsg__loop_set_frame(struct loop *loop, void *frame)
+{
+	atomic_store_explicit(&loop->frame, frame, memory_order_relaxed);
+}
+
+static inline const void *rdmamsg__loop_frame(const struct loop *loop)
+{
+	return atomic_load_explicit(&loop->frame, memory_order_relaxed);
+}
 
 /* Returns true if no call is in progress that will settle at its end. */
 static inline bool rdmamsg__loop_idle(const struct loop *loop)

@@ -3,7 +3,9 @@
 #include "base/base.h"
 #include "base/list.h"
 #include "base/loop.h"
+#include "base/stack.h"
 #include "base/submit.h"
+#include "base/util.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -13,6 +15,8 @@
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+
+#define OWN_MS	5000
 
 static int init_room(struct submit *s)
 {
@@ -49,6 +53,8 @@ int rdmamsg__submit_init(struct submit *s, uint32_t depth)
 	for (uint32_t i = 0; i < size; i++)
 		atomic_init(&s->cells[i].turn, i);
 	s->mask = size - 1;
+	s->own_ms = OWN_MS;
+	atomic_init(&s->reader, pthread_self());
 	return 0;
 }
 
@@ -103,10 +109,24 @@ static void stop_waiting(void *arg)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* Returns 0, or -EAGAIN if the queue is still full at 'end', unless NULL. */
-static int wait_until(struct submit *s, const struct timespec *end,
-		      uint32_t *ret_ticket)
+static struct timespec after(int ms)
 {
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	t.tv_sec += ms / 1000;
+	t.tv_nsec += ms % 1000 * 1000000L;
+	if (t.tv_nsec >= 1000000000) {
+		t.tv_nsec -= 1000000000;
+		t.tv_sec++;
+	}
+	return t;
+}
+
+/* Returns 0, or -EAGAIN if the queue is full for ms. ms < 0: without limit. */
+static int wait_for(struct submit *s, int ms, uint32_t *ret_ticket)
+{
+	struct timespec end = after(max(ms, 0));
 	int ret, err = 0;
 
 	pthread_mutex_lock(&s->lock);
@@ -114,8 +134,8 @@ static int wait_until(struct submit *s, const struct timespec *end,
 	atomic_fetch_add(&s->waiting, 1);
 	pthread_cleanup_push(stop_waiting, s);
 	while ((ret = reserve(s, ret_ticket)) && !err)
-		err = end ? pthread_cond_timedwait(&s->room, &s->lock, end) :
-			    pthread_cond_wait(&s->room, &s->lock);
+		err = ms < 0 ? pthread_cond_wait(&s->room, &s->lock) :
+			       pthread_cond_timedwait(&s->room, &s->lock, &end);
 	pthread_cleanup_pop(1);
 	return ret;
 }
@@ -129,26 +149,55 @@ static void wake(struct submit *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
+static bool is_reader(struct submit *s)
+{
+	return pthread_equal(atomic_load(&s->reader), pthread_self());
+}
+
+/* Returns true if this thread is in a call that runs callbacks. */
+static bool runs_callbacks(const struct loop *loop)
+{
+	const void *frame = rdmamsg__loop_frame(loop);
+
+	return frame &&
+	       rdmamsg__on_this_stack(__builtin_frame_address(0), frame);
+}
+
+/*
+ * The thread that opened the context, or handled its events last, may have
+ * passed the context on. The next thread is unknown until it handles events.
+ */
+static int wait_as_reader(struct submit *s, uint32_t *ret_ticket)
+{
+	int ret = wait_for(s, s->own_ms, ret_ticket);
+
+	if (!ret || !is_reader(s))
+		return ret;
+	return rdmamsg__fail(-EDEADLK, "rdmamsg_submit_wait: the queue is full "
+			     "(submit_depth), this thread opened the context "
+			     "or handled its events last, and no other has "
+			     "done so for %d ms", s->own_ms);
+}
+
 int rdmamsg__submit_wait(struct loop *loop, int timeout_ms,
 			 uint32_t *ret_ticket)
 {
 	struct submit *s = &loop->submit;
-	struct timespec end;
+	int left = timeout_ms, ret = reserve(s, ret_ticket);
 
-	if (!reserve(s, ret_ticket))
+	if (!ret)
 		return 0;
-	if (pthread_equal(atomic_load(&s->reader), pthread_self()))
+	if (runs_callbacks(loop))
 		return rdmamsg__fail(-EDEADLK, "rdmamsg_submit_wait: the queue "
 				     "is full (submit_depth), and its own "
 				     "thread would wait for itself");
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += timeout_ms / 1000;
-	end.tv_nsec += timeout_ms % 1000 * 1000000L;
-	if (end.tv_nsec >= 1000000000) {
-		end.tv_nsec -= 1000000000;
-		end.tv_sec++;
+	if (is_reader(s) && (left < 0 || left > s->own_ms)) {
+		ret = wait_as_reader(s, ret_ticket);
+		if (ret != -EAGAIN)
+			return ret;
+		left = left < 0 ? left : left - s->own_ms;
 	}
-	if (!wait_until(s, timeout_ms < 0 ? NULL : &end, ret_ticket))
+	if (!wait_for(s, left, ret_ticket))
 		return 0;
 	return rdmamsg__fail(-ETIMEDOUT, "rdmamsg_submit_wait: the queue was "
 			     "full (submit_depth) for %d ms", timeout_ms);

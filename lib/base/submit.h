@@ -25,7 +25,8 @@ struct submit {
 	_Atomic uint32_t tail;
 	uint32_t head;
 	_Atomic bool kicked;
-	_Atomic pthread_t reader;	/* the last one, or 0 */
+	_Atomic pthread_t reader;	/* the last one, at first the opener */
+	int own_ms;			/* how long it may wait for another */
 	pthread_mutex_t lock;		/* for writers that wait */
 	pthread_cond_t room;
 	_Atomic uint32_t waiting;
@@ -48,7 +49,8 @@ int rdmamsg__submit_run(struct loop *loop);
 int rdmamsg__submit_reserve(struct loop *loop, uint32_t *ret_ticket);
 /*
  * Waits until a cell is free: for timeout_ms, or without a limit if it is below
- * 0. -ETIMEDOUT, -EDEADLK: this thread was the last to run submissions.
+ * 0. -ETIMEDOUT. -EDEADLK: the caller is in a callback of the context, or it is
+ * the reader, and no other thread has become the reader for own_ms.
  */
 int rdmamsg__submit_wait(struct loop *loop, int timeout_ms,
 			 uint32_t *ret_ticket);

@@ -13,6 +13,7 @@
 #include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
+#include "base/stack.h"
 #include "chain/chain.h"
 #include "cm/connect.h"
 #include "device/attend.h"
@@ -26,7 +27,6 @@
 #include "session/srq_share.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <unwind.h>
@@ -58,23 +58,6 @@ static _Unwind_Reason_Code look(struct _Unwind_Context *c, void *arg)
 	return _URC_NORMAL_STOP;
 }
 
-/* Returns true if both addresses are in the stack of this thread. */
-static bool on_this_stack(uintptr_t a, uintptr_t b)
-{
-	pthread_attr_t attr;
-	uintptr_t from;
-	size_t size;
-	void *addr;
-	int err;
-
-	if (pthread_getattr_np(pthread_self(), &attr))
-		return false;
-	err = pthread_attr_getstack(&attr, &addr, &size);
-	pthread_attr_destroy(&attr);
-	from = (uintptr_t)addr;
-	return !err && a - from < size && b - from < size;
-}
-
 /*
  * Returns true if the call is no longer on the stack. On another stack, as that
  * of a coroutine or of another thread, it may still be. A call that comes from
@@ -83,13 +66,13 @@ static bool on_this_stack(uintptr_t a, uintptr_t b)
  */
 static bool is_gone(const struct loop *loop, const void *here)
 {
+	const void *frame = rdmamsg__loop_frame(loop);
 	struct search s = {
-		.frame = (uintptr_t)loop->frame, .ret = (uintptr_t)loop->ret,
+		.frame = (uintptr_t)frame, .ret = (uintptr_t)loop->ret,
 	};
 
-	if (!loop->frame ||
-	    !on_this_stack((uintptr_t)__builtin_frame_address(0),
-			   s.frame))
+	if (!frame || !rdmamsg__on_this_stack(__builtin_frame_address(0),
+					      frame))
 		return false;
 	if (s.frame <= (uintptr_t)here)
 		return true;

@@ -283,6 +283,90 @@ static void mail__posted_ARRIVES_IN_ORDER(void **state)
 	assert_int_equal(ran, 3);
 }
 
+/* ---- who may wait ------------------------------------------------------ */
+
+static void fill(struct rdmamsg *ctx)
+{
+	while (!rdmamsg_submit(ctx, note, NULL))
+		;
+}
+
+static void submit_wait__nobody_has_run_them_opener_EDEADLK(void **state)
+{
+	struct rdmamsg *ctx = open_ctx(4);
+
+	ctx->loop.submit.own_ms = 20;
+	fill(ctx);
+	assert_int_equal(rdmamsg_submit_wait(ctx, note, NULL, -1), -EDEADLK);
+	assert_int_equal(rdmamsg_submit_wait(ctx, note, NULL, 1000000),
+			 -EDEADLK);
+	assert_int_equal(rdmamsg_submit_wait(ctx, note, NULL, 10), -ETIMEDOUT);
+	rdmamsg_close(ctx);
+}
+
+/* Becomes the context's thread when the other one waits already. */
+static void *take_over(void *arg)
+{
+	struct rdmamsg *ctx = arg;
+
+	while (!atomic_load(&ctx->loop.submit.waiting))
+		sched_yield();
+	return (void *)(intptr_t)rdmamsg_process(ctx);
+}
+
+static void wait_for_another(struct rdmamsg *ctx)
+{
+	pthread_t thread;
+
+	fill(ctx);
+	assert_int_equal(pthread_create(&thread, NULL, take_over, ctx), 0);
+	assert_int_equal(rdmamsg_submit_wait(ctx, note, NULL, -1), 0);
+	pthread_join(thread, NULL);
+	rdmamsg_close(ctx);
+}
+
+static void submit_wait__opened_here_runs_there_WAITS(void **state)
+{
+	wait_for_another(open_ctx(4));
+}
+
+static void submit_wait__ran_here_runs_there_WAITS(void **state)
+{
+	struct rdmamsg *ctx = open_ctx(4);
+
+	assert_int_equal(rdmamsg_submit(ctx, note, NULL), 0);
+	assert_int_equal(rdmamsg_process(ctx), 1);
+	wait_for_another(ctx);
+}
+
+static void *nothing(void *arg)
+{
+	return arg;
+}
+
+/* As if the call that runs this function had not handled an event before. */
+static void wait_inside(struct rdmamsg *ctx, void *arg)
+{
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, nothing, NULL), 0);
+	atomic_store(&ctx->loop.submit.reader, thread);
+	fill(ctx);
+	*(int *)arg = rdmamsg_submit_wait(ctx, note, NULL, -1);
+	pthread_join(thread, NULL);
+}
+
+static void submit_wait__in_a_callback_EDEADLK_AT_ONCE(void **state)
+{
+	struct rdmamsg *ctx = open_ctx(4);
+	int ret = 0;
+
+	assert_int_equal(rdmamsg_submit(ctx, wait_inside, &ret), 0);
+	assert_true(rdmamsg_process(ctx) > 0);
+	assert_int_equal(ret, -EDEADLK);
+	rdmamsg_close(ctx);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -298,6 +382,15 @@ int main(void)
 				       set_up),
 		cmocka_unit_test_setup(submit_wait__four_threads_LOSE_NOTHING,
 				       set_up),
+		cmocka_unit_test_setup(
+			submit_wait__nobody_has_run_them_opener_EDEADLK,
+			set_up),
+		cmocka_unit_test_setup(
+			submit_wait__opened_here_runs_there_WAITS, set_up),
+		cmocka_unit_test_setup(submit_wait__ran_here_runs_there_WAITS,
+				       set_up),
+		cmocka_unit_test_setup(
+			submit_wait__in_a_callback_EDEADLK_AT_ONCE, set_up),
 		cmocka_unit_test_setup(mail__posted_ARRIVES_IN_ORDER, set_up),
 	};
 
