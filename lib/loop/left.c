@@ -98,7 +98,7 @@ static void forget_calls(struct rdmamsg *ctx)
 
 static void end_all(struct rdmamsg *ctx)
 {
-	struct list *n, *m;
+	struct list *n, *m, *t;
 
 	list_for_each(n, &ctx->sessions->eps) {
 		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
@@ -108,9 +108,8 @@ static void end_all(struct rdmamsg *ctx)
 				   -ECANCELED, "%s", what);
 	}
 	list_for_each(n, &ctx->devices->devs)
-		list_for_each(m, &list_entry(n, struct dev, node)->srqs)
-			rdmamsg__srq_recount(list_entry(m, struct srq,
-							dev_node));
+		list_for_each_safe(m, t, &list_entry(n, struct dev, node)->srqs)
+			rdmamsg__srq_left(list_entry(m, struct srq, dev_node));
 	list_for_each(n, &ctx->devices->devs)
 		list_for_each(m, &list_entry(n, struct dev, node)->cqs)
 			ctx->devices->use->cq_failed(

@@ -27,8 +27,11 @@ void rdmamsg__srq_leave(struct rdmamsg_ep *ep);
 void rdmamsg__srq_unshare(struct rdmamsg_ep *ep);
 /* Grants credits and posts receives. Call it if either may have changed. */
 void rdmamsg__srq_refill(struct rdmamsg_ep *ep);
-/* A callback was left, so that the account lacks the use of a credit. */
-void rdmamsg__srq_recount(struct srq *q);
+/*
+ * A callback was left. The account lacks the use of a credit, and nothing tells
+ * which receives have completed, so the part ends with its last endpoint.
+ */
+void rdmamsg__srq_left(struct srq *q);
 /* Ends all endpoints of q. srq_failed() of struct lanes. */
 void rdmamsg__srq_failed(struct srq *q, int err, const char *what);
 /* Handles *wc. Later completions of this poll follow it, up to 'end'. */

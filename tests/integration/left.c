@@ -199,6 +199,54 @@ static void message__shared_in_a_callback_left_STAYS(void **state)
 	}
 }
 
+/* The second of three messages is being delivered when the call is left. */
+static void leave_second(struct end *e, struct rdmamsg_msg *msg)
+{
+	if (e->received == 2)
+		leave(e, msg);
+	rdmamsg_msg_free(msg);
+}
+
+static void leave_with_srq(void)
+{
+	p.s.opts.srq = srq;
+	pair_listen(&p);
+	pair_connect(&p);
+	p.s.then_message = leave_second;
+	for (uint32_t n = 1; n <= 3; n++)
+		end_send_all(&p.c, HOW_SEND, 100, n);
+	if (!setjmp(out))
+		for (;;)
+			(void)call_one(p.s.ctx, 0);
+	assert_true(rdmamsg_process(p.s.ctx) >= 0);
+	WAIT_PASSING(p.s.closed && p.c.closed);
+	rdmamsg_listener_close(p.listener);
+	begin_again(&p.s);
+	begin_again(&p.c);
+	p.s.peer = &p.c;
+	p.c.peer = &p.s;
+}
+
+/* The receives of the lost completions come back, too. */
+static void callback__left_often_shared_receives_REMAIN(void **state)
+{
+	static const struct rdmamsg_srq_options opts = {
+		.size = sizeof(opts), .depth = 16,
+	};
+
+	pair_init(&p, NULL);
+	assert_int_equal(rdmamsg_srq_create(p.s.ctx, &opts, &srq), 0);
+	for (int round = 0; round < 20; round++)
+		leave_with_srq();
+	p.s.opts.srq = srq;
+	pair_listen(&p);
+	pair_connect(&p);
+	for (uint32_t n = 1; n <= 50; n++)
+		end_send_all(&p.c, HOW_SEND, 100, n);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
 static void on_closed_of_a_group__left_IS_CALLED_ONCE(void **state)
 {
 	static const struct rdmamsg_group_handlers on = {
@@ -229,12 +277,14 @@ static void on_closed_of_a_group__left_IS_CALLED_ONCE(void **state)
 	test_close(ctx);
 	assert_int_equal(farewells, 1);
 }
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(callback__left_THE_NEXT_CALL_REPAIRS),
 		TEST(callback__left_CLOSE_CLOSES),
 		TEST(message__shared_in_a_callback_left_STAYS),
+		TEST(callback__left_often_shared_receives_REMAIN),
 		TEST(on_closed_of_a_group__left_IS_CALLED_ONCE),
 	};
 
