@@ -90,6 +90,18 @@ static int again(struct rdmamsg_ep *ep)
 	return rdmamsg__tx_again(ep);
 }
 
+/* All operations are in use. Returns 0 if one is free now. */
+static int __attribute__((noinline)) make_room(struct rdmamsg_ep *ep)
+{
+	int ret;
+
+	rdmamsg__make_rma_room(ep);
+	ret = rdmamsg__tx_check(ep);	/* a request may have failed */
+	if (!ret && !ep->onesided.free)
+		ret = again(ep);
+	return ret;
+}
+
 int rdmamsg__rma_get(struct rdmamsg_ep *ep, struct rma **ret)
 {
 	struct rma *r;
@@ -97,9 +109,12 @@ int rdmamsg__rma_get(struct rdmamsg_ep *ep, struct rma **ret)
 
 	if (err)
 		return err;
+	if (unlikely(!ep->onesided.free)) {
+		err = make_room(ep);
+		if (err)
+			return err;
+	}
 	r = ep->onesided.free;
-	if (unlikely(!r))
-		return again(ep);
 	ep->onesided.free = (struct rma *)r->op.next;
 	r->op.status = 0;
 	r->op.msg = NULL;
@@ -310,6 +325,22 @@ void rdmamsg__rma_start(struct rdmamsg_ep *ep, struct rma *r)
 
 /* ---- the end ---------------------------------------------------------- */
 
+/* If there is memory, the operation is free while the program is untold. */
+static void __attribute__((noinline))
+tell_late(struct rdmamsg_ep *ep, struct rma *r, int status)
+{
+	struct op *op = rdmamsg__op_get(ep);
+
+	if (op) {
+		op->kind = OP_EAGER;
+		op->cookie = r->op.cookie;
+		put(ep, r);
+	} else {
+		op = &r->op;
+	}
+	rdmamsg__tell_late(ep, op, status);
+}
+
 static inline void end(struct rdmamsg_ep *ep, struct rma *r, int status)
 {
 	void *cookie = r->op.cookie;
@@ -327,7 +358,7 @@ static inline void end(struct rdmamsg_ep *ep, struct rma *r, int status)
 	if (unlikely(r->awaited))
 		answer_came(ep, r);
 	if (unlikely(ep->send.late) && cookie) {
-		rdmamsg__tell_late(ep, &r->op, status);
+		tell_late(ep, r, status);
 		return;
 	}
 	put(ep, r);

@@ -26,6 +26,8 @@
 #include <infiniband/verbs.h>
 #include <rdmamsg/rdmamsg.h>
 
+#define ROOMS_MAX	1024	/* for one-sided operations, in a round */
+
 /*
  * Returns the endpoint of a request that was sent well, or NULL. If a request
  * before it has failed, the loop learns of that first: where completions come
@@ -89,27 +91,62 @@ static bool is_full(struct rdmamsg_ep *ep)
 	return ep->send.queued || !rdmamsg__sq_fits(&ep->lane, 1);
 }
 
-bool rdmamsg__make_room(struct rdmamsg_ep *ep)
+static bool lacks_operation(struct rdmamsg_ep *ep)
+{
+	return !ep->onesided.free;
+}
+
+/* Posts all that was accepted. Returns true if completions may make room. */
+static bool post_all(struct rdmamsg_ep *ep)
+{
+	if (!ep->ctx->loop.in_callback)
+		return false;
+	rdmamsg__tx_flush(ep->ctx);
+	return ep->state == EP_OPEN && !rdmamsg__lane_lost(ep);
+}
+
+static void take_completions(struct rdmamsg_ep *ep,
+			     bool (*lacks)(struct rdmamsg_ep *ep))
 {
 	struct rdmamsg *ctx = ep->ctx;
 	struct ibv_wc *wc;
 	int got;
 
-	if (!ctx->loop.in_callback)
-		return false;
-	rdmamsg__tx_flush(ctx);
-	/* credit comes with a message, which the loop takes */
-	if (!rdmamsg__has_credit(ep) || ep->state != EP_OPEN ||
-	    rdmamsg__lane_lost(ep))
-		return false;
 	handle_polled(ctx);
 	do {
 		got = rdmamsg__early_poll(ep->lane.cq, &wc);
 		handle_new(ctx, ep->lane.cq, wc, got);
-	} while (got == EARLY_POLL && is_full(ep));
+	} while (got == EARLY_POLL && lacks(ep));
 	if (ep->send.queued && !rdmamsg__holds_back(ep)) {
 		rdmamsg__pump_queue(ep);
 		rdmamsg__ep_ready(ep);
 	}
+}
+
+bool rdmamsg__make_room(struct rdmamsg_ep *ep)
+{
+	/* credit comes with a message, which the loop takes */
+	if (!post_all(ep) || !rdmamsg__has_credit(ep))
+		return false;
+	take_completions(ep, is_full);
 	return true;
+}
+
+/*
+ * No credit ends a loop that calls until it is refused, so the number of times
+ * does. A refused call leads to another round.
+ */
+static bool in_bounds(struct sessions *s)
+{
+	if (s->rooms_round != s->rounds) {
+		s->rooms_round = s->rounds;
+		s->rooms = 0;
+	}
+	return s->rooms++ < ROOMS_MAX;
+}
+
+void rdmamsg__make_rma_room(struct rdmamsg_ep *ep)
+{
+	if (post_all(ep) && in_bounds(ep->ctx->sessions))
+		take_completions(ep, lacks_operation);
 }

@@ -60,6 +60,8 @@ int rdmamsg__sendv_regions(struct rdmamsg_ep *ep, const struct iovec *iov,
  * Returns true if there may be room now. The endpoint may have ended.
  */
 bool rdmamsg__make_room(struct rdmamsg_ep *ep);
+/* The same if all one-sided operations are in use: some may be free now. */
+void rdmamsg__make_rma_room(struct rdmamsg_ep *ep);
 
 /* ---- send_queue.c ------------------------------------------------------ */
 

@@ -20,6 +20,8 @@ struct secret;
 struct sessions {
 	struct list dirty;		/* eps with work before sleeping */
 	uint64_t rounds;		/* calls that found such work */
+	uint64_t rooms_round;		/* of 'rounds', of the next */
+	uint32_t rooms;			/* made for one-sided: room.c */
 
 	struct handles table;		/* eps, by the index of their key */
 	uint32_t generation;		/* of keys */

@@ -82,6 +82,13 @@ static void on_end(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	e->closed = true;
 }
 
+static unsigned int writables;
+
+static void on_room(struct rdmamsg_ep *ep)
+{
+	writables++;
+}
+
 static int send_one(struct end *e, size_t len, bool cookie)
 {
 	int ret;
@@ -112,7 +119,7 @@ static int begin(enum ibv_transport_type type)
 	static const struct rdmamsg_handlers handlers = {
 		.size = sizeof(handlers), .on_connected = on_open,
 		.on_complete = on_done, .on_message = on_message,
-		.on_closed = on_end,
+		.on_closed = on_end, .on_writable = on_room,
 	};
 
 	tuning = (struct rdmamsg_ep_tuning){
@@ -435,26 +442,32 @@ static struct rdmamsg_key key;
 static uint32_t writes;
 static uint8_t target[64];
 
-/* A write before each message, until there are too many writes. */
+static int write_one(struct end *e, void *cookie)
+{
+	int ret;
+
+	in_call = true;
+	ret = rdmamsg_write(e->ep, &source, 1, &key, 0, 0, cookie);
+	in_call = false;
+	bad |= ret && ret != -EAGAIN;
+	writes += !ret;
+	return ret;
+}
+
+/* A write before each message, as far as there is credit for messages. */
 static void writes_and_sends(struct end *e)
 {
-	int ret = 0;
-
-	for (writes = 0; !ret; writes += !ret) {
-		in_call = true;
-		ret = rdmamsg_write(e->ep, &source, 1, &key, 0, 0,
-				    (void *)(uintptr_t)(e->sent + 1));
-		in_call = false;
-		bad |= ret && ret != -EAGAIN;
-		bad |= !ret && send_one(e, 8, false);
-	}
+	while (e->sent < CREDITS &&
+	       !write_one(e, (void *)(uintptr_t)(e->sent + 1)))
+		bad |= send_one(e, 8, false) != 0;
 	until_refused(e, 8, false);
 }
 
-static void send__among_writes_TOLD_LATER_IN_ORDER(void **state)
+/* The server can write to the client. */
+static void connect_to_write(void)
 {
-	tuning.send_depth = 64;
 	connect_all(1);
+	writes = 0;
 	assert_int_equal(rdmamsg_region_create(client.ctx, target, 64,
 					       RDMAMSG_ACCESS_WRITE, &there),
 			 0);
@@ -464,13 +477,93 @@ static void send__among_writes_TOLD_LATER_IN_ORDER(void **state)
 					       &here), 0);
 	assert_int_equal(rdmamsg_region_register(here, servers[0].ep), 0);
 	source.region = here;
+}
+
+/* The end of a write proves those before it. */
+static void no_more_writes(void)
+{
+	const uintptr_t last = servers[0].completed + 1u;
+
+	assert_int_equal(write_one(&servers[0], (void *)last), 0);
+	WAIT_FOR(servers[0].completed == last);
+	assert_false(bad);
+	assert_int_equal(rdmamsg_region_destroy(here), 0);
+	assert_int_equal(rdmamsg_region_destroy(there), 0);
+}
+
+static void send__among_writes_TOLD_LATER_IN_ORDER(void **state)
+{
+	opts.send_depth = 64;
+	connect_to_write();
 	run(writes_and_sends);
-	assert_true(writes > 1);
+	assert_int_equal(writes, CREDITS);
 	assert_int_equal(servers[0].sent, CREDITS);
 	expect_all(1);
 	WAIT_FOR(servers[0].completed == writes);
-	assert_int_equal(rdmamsg_region_destroy(here), 0);
-	assert_int_equal(rdmamsg_region_destroy(there), 0);
+	no_more_writes();
+}
+
+static void many_writes(struct end *e)
+{
+	while (writes < 500 && !write_one(e, NULL))
+		;
+}
+
+static void write__in_a_callback_ALL_ACCEPTED(void **state)
+{
+	connect_to_write();
+	run(many_writes);
+	assert_int_equal(writes, 500);
+	no_more_writes();
+}
+
+static void many_writes_with_cookies(struct end *e)
+{
+	while (writes < 500 && !write_one(e, (void *)(uintptr_t)(writes + 1)))
+		;
+	bad |= e->completed != 0;
+}
+
+static void write__with_cookies_in_a_callback_TOLD_LATER_IN_ORDER(void **state)
+{
+	connect_to_write();
+	run(many_writes_with_cookies);
+	assert_int_equal(writes, 500);
+	WAIT_FOR(servers[0].completed == writes);
+	no_more_writes();
+}
+
+static void writes_while_cut(struct end *e)
+{
+	nulldev_cut(true);
+	while (!write_one(e, NULL))
+		;
+	bad |= writes != DEPTH;
+	nulldev_cut(false);
+	bad |= write_one(e, NULL) != 0;
+}
+
+static void write__while_the_device_is_behind_EAGAIN(void **state)
+{
+	connect_to_write();
+	run(writes_while_cut);
+	no_more_writes();
+}
+
+static void writes_until_refused(struct end *e)
+{
+	while (!write_one(e, NULL))
+		;
+}
+
+/* A program that writes until it is refused does not stay in its callback. */
+static void write__without_end_in_a_callback_EAGAIN_ONCE_A_ROUND(void **state)
+{
+	connect_to_write();
+	writables = 0;
+	run(writes_until_refused);
+	WAIT_FOR(writables);
+	no_more_writes();
 }
 
 static void cookies_then_cancel(struct end *e)
@@ -565,6 +658,10 @@ int main(void)
 		TEST(send__and_sleep_WOKEN),
 		TEST(send__between_cork_and_uncork_ONLY_CREDITS),
 		TEST(send__among_writes_TOLD_LATER_IN_ORDER),
+		TEST(write__in_a_callback_ALL_ACCEPTED),
+		TEST(write__with_cookies_in_a_callback_TOLD_LATER_IN_ORDER),
+		TEST(write__while_the_device_is_behind_EAGAIN),
+		TEST(write__without_end_in_a_callback_EAGAIN_ONCE_A_ROUND),
 		TEST(cancel__a_message_that_is_sent_EBUSY),
 		TEST(abort__behind_the_messages_TOLD_BEFORE),
 		TEST(send__to_many_peers_NONE_REFUSED),
