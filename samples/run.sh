@@ -895,17 +895,24 @@ def get(path="/metrics", method="GET"):
 '"$1" "$url" "$server"
 }
 
+# serve_metrics OPTION...: sets 'scraper' and 'url'
+serve_metrics()
+{
+	rm -f metrics	# the one before has said its address there
+	"$info" "$@" >metrics 2>&1 &
+	scraper=$!
+	trap 'status=$?; kill "$scraper"; exit $status' EXIT
+	await grep -q '^http:' metrics
+	url=$(cat metrics)
+}
+
 info_metrics()
 {
 	RDMAMSG_STATS=@metrics-$$-%p
 	export RDMAMSG_STATS
 	start "$perf" server -a 127.0.0.1 -d soft -p 0
 	unset RDMAMSG_STATS
-	"$info" --metrics=127.0.0.1:0 >metrics 2>&1 &
-	scraper=$!
-	trap 'status=$?; kill "$scraper"; exit $status' EXIT
-	await grep -q '^http:' metrics
-	url=$(cat metrics)
+	serve_metrics --metrics=127.0.0.1:0
 	metrics_say '
 status, text = get()
 assert status == 200 and "# TYPE rdmamsg_programs gauge" in text, text
@@ -933,11 +940,7 @@ assert "\"%s\"" % pid in get()[1]'
 	trap - EXIT
 	at=0
 	! grep -q ' lo$' /proc/net/if_inet6 || at='[::1]:0'
-	"$info" --metrics="$at" --stats="@metrics-$$-$server" >metrics &
-	scraper=$!
-	trap 'status=$?; kill "$scraper"; exit $status' EXIT
-	await grep -q '^http:' metrics
-	url=$(cat metrics)
+	serve_metrics --metrics="$at" --stats="@metrics-$$-$server"
 	metrics_say '
 assert "\nrdmamsg_programs 1\n" in get()[1]'
 	end_server TERM 0
