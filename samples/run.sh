@@ -1170,6 +1170,26 @@ perf_failover()
 
 # A signal is sent until the program has a handler: the shell lets programs in
 # the background ignore SIGINT before that.
+# device_returns SERVER...: the server's device is removed, and comes back.
+device_returns()
+{
+	RDMAMSG_SOFT_FABRIC=returns-$$
+	export RDMAMSG_SOFT_FABRIC
+	start "$@"
+	returns 0 "$ctl" -p "$server" remove
+	await grep -q "not listening on port $port: .*again when" \
+	    "$work/server"
+	# closing the last device may have ended the node
+	timeout 100 "$ctl" -p "$server" add || :
+}
+
+perf_device_returns()
+{
+	device_returns "$perf" server -a 127.0.0.1 -d soft -p 0
+	await "$perf" lat -n 10 -p "$port" 127.0.0.1
+	end_server TERM 0
+}
+
 perf_interrupted()
 {
 	start "$perf" server -a "$addr" -p 0
@@ -2926,6 +2946,7 @@ run info-mistakes info_mistakes
 ! beside || run perf-options perf_options
 run perf-modes perf_modes
 run perf-failover perf_failover
+run perf-device-returns perf_device_returns
 run perf-interrupted perf_interrupted
 run perf-mistakes perf_mistakes
 run perf-client-killed perf_client_killed

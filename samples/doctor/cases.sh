@@ -821,6 +821,19 @@ doctor_soft_asked()
 	[ -e /sys/class/infiniband ] || judged warning devices 'of the kernel'
 }
 
+can_connect()
+{
+	diagnose "127.0.0.1:$port"
+	step connect ok .
+}
+
+doctor_device_returns()
+{
+	device_returns "$doctor" --serve -a 127.0.0.1 -p 0
+	await can_connect
+	end_server TERM 0
+}
+
 # Between a host and itself there is no firewall.
 doctor_soft_stopped()
 {
@@ -1491,7 +1504,8 @@ doctor_cases='healthy no_module no_such_module no_device container netns cgroup
 # in the environment as it is
 doctor_live_cases='few_files address_space environment soft_value soft_port
 	soft_tables soft_pkeys soft_iwarp soft_peer soft_asked soft_unlike soft_stopped
-	soft_preloaded peer_no_device peer_port_down peer_own_address peer_preloaded'
+	soft_preloaded peer_no_device peer_port_down peer_own_address peer_preloaded
+	device_returns'
 doctor_root_cases='no_node stale_node'
 doctor_user_cases='permission memlock'
 doctor_peer_cases='peer peer_findings peer_compare peer_nonsense peer_too_long

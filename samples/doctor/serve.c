@@ -11,7 +11,6 @@
 #include <rdmamsg/rdmamsg.h>
 
 static struct rdmamsg *volatile to_stop;
-static int status;
 
 static void on_signal(int sig)
 {
@@ -55,12 +54,11 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 		rdmamsg_ep_abort(ep);
 }
 
+/* The library listens again by itself. */
 static void on_failed(struct rdmamsg_listener *l, int error)
 {
-	(void)l;
-	warnx("listening ended: %s", strerror(-error));
-	status = WRONG;
-	rdmamsg_stop(to_stop);
+	warnx("not listening on port %u: %s; listening again when the device "
+	      "is back", rdmamsg_listener_port(l), strerror(-error));
 }
 
 static int listen_and_run(struct rdmamsg *ctx)
@@ -84,7 +82,7 @@ static int listen_and_run(struct rdmamsg *ctx)
 	fflush(stdout);
 	(void)rdmamsg_run(ctx);
 	rdmamsg_listener_close(l);
-	return status;
+	return 0;
 }
 
 int serve(void)

@@ -469,13 +469,12 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 	welcome(s, c);
 }
 
+/* The library listens again by itself. */
 static void on_failed(struct rdmamsg_listener *l, int error)
 {
-	struct server *s = rdmamsg_listener_user(l);
-
-	perf_complain("listening ended: %s", strerror(-error));
-	s->done = true;
-	s->status = 1;
+	perf_complain("not listening on port %u: %s; listening again when the "
+		      "device is back", rdmamsg_listener_port(l),
+		      strerror(-error));
 }
 
 /* ---- the program ------------------------------------------------------ */
