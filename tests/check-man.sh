@@ -266,8 +266,8 @@ while read -r metric field; do
 	echo "rdmamsg_stats_text(3): $metric is not the metric of $field"
 	bad=1
 done < "$tmp/listed"
-for what in rdmamsg_get_stats rdmamsg_pool_get_stats rdmamsg_srq_get_stats \
-	rdmamsg_listener_get_stats rdmamsg_group_get_stats; do
+for what in rdmamsg_stats rdmamsg_pool_stats rdmamsg_srq_stats \
+	rdmamsg_listener_stats rdmamsg_group_stats; do
 	sed -n "/^Of .fBstruct $what.fP/,/^\.TE/p" \
 		"$man/man3/rdmamsg_stats_text.3" | cut -f 2 > "$tmp/those"
 	fields "$h"/*.h | sed -n "s/^$what //p" | grep -vx size |
