@@ -28,20 +28,24 @@ struct oob_conn;
 struct oob_listen;
 struct resolve;
 
-struct rdmamsg_listener {
-	const struct connector *by;
+/*
+ * The ids that listen on a port: one for each verbs table in use, and a second
+ * one for IPv4 where the wildcard of IPv6 does not include it.
+ */
+struct listen_ids {
 	struct cm_owner owner;
-	struct list node;
-	struct rdmamsg *ctx;
-	/*
-	 * One id for each verbs table that the listener uses, and a second one
-	 * for IPv4 where the wildcard of IPv6 does not include it.
-	 */
 	struct listen_id {
 		const struct verbs_api *v;
 		struct rdma_cm_id *id;
 		bool lost;		/* its device was removed */
-	} ids[TABLES][2];
+	} at[TABLES][2];
+};
+
+struct rdmamsg_listener {
+	const struct connector *by;
+	struct list node;
+	struct rdmamsg *ctx;
+	struct listen_ids ids;
 	struct listen_again {
 		struct timer timer;
 		struct sockaddr_storage at;	/* with the port */

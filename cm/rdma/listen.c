@@ -31,10 +31,10 @@
 #define AGAIN_MAX_MS	5000
 
 /* Frees the ids that 'of' names, or all if it is NULL. */
-static void free_ids(struct rdmamsg_listener *l, const struct rdma_cm_id *of)
+static void free_ids(struct listen_ids *ids, const struct rdma_cm_id *of)
 {
 	for (int i = 0; i < 2 * TABLES; i++) {
-		struct listen_id *li = &l->ids[i / 2][i % 2];
+		struct listen_id *li = &ids->at[i / 2][i % 2];
 		struct rdma_cm_id *id = li->id;
 
 		if (!id || (of && id != of))
@@ -44,19 +44,22 @@ static void free_ids(struct rdmamsg_listener *l, const struct rdma_cm_id *of)
 	}
 }
 
-/*
- * The id is useless, and the kernel waits until it is freed. The address may
- * come back.
- */
+/* The id is useless, and the kernel waits until it is freed. */
+static void lose_id(struct listen_ids *ids, const struct rdma_cm_id *id)
+{
+	for (int i = 0; i < 2 * TABLES; i++)
+		ids->at[i / 2][i % 2].lost |= ids->at[i / 2][i % 2].id == id;
+	free_ids(ids, id);
+}
+
+/* The address may come back. */
 static void lose(struct rdmamsg_listener *l, const struct rdma_cm_id *id)
 {
 	struct listen_again *a = &l->again;
 
 	log_warn("listening on port %u: the device was removed; listens again "
 		 "when the address is back", l->port);
-	for (int i = 0; i < 2 * TABLES; i++)
-		l->ids[i / 2][i % 2].lost |= l->ids[i / 2][i % 2].id == id;
-	free_ids(l, id);
+	lose_id(&l->ids, id);
 	l->dead = true;
 	l->removed++;
 	a->error = -ENODEV;
@@ -69,7 +72,7 @@ static void on_event(struct rdmamsg *ctx, struct cm_owner *owner,
 		     const struct cm_event *ev)
 {
 	struct rdmamsg_listener *l =
-		list_entry(owner, struct rdmamsg_listener, owner);
+		list_entry(owner, struct rdmamsg_listener, ids.owner);
 
 	switch (ev->type) {
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
@@ -117,7 +120,7 @@ static int listen_at(struct rdmamsg_listener *l, const struct verbs_api *v,
 		     struct sockaddr *addr, bool apart, struct listen_id *li)
 {
 	struct rdma_cm_id *id;
-	int ret = rdmamsg__cm_id_new(l->ctx, v, &l->owner, RDMA_PS_TCP, &id);
+	int ret = rdmamsg__cm_id_new(l->ctx, v, &l->ids.owner, RDMA_PS_TCP, &id);
 
 	if (ret)
 		return ret;
@@ -140,7 +143,7 @@ static int take_back(struct rdmamsg_listener *l)
 	int err = 0;
 
 	for (int i = 0; i < 2 * TABLES; i++) {
-		struct listen_id *li = &l->ids[i / 2][i % 2];
+		struct listen_id *li = &l->ids.at[i / 2][i % 2];
 		int ret = li->lost ? rdmamsg__try(listen_at(
 			l, li->v, (struct sockaddr *)&l->again.at, false, li)) :
 			0;
@@ -222,10 +225,10 @@ static int listen_apart(struct rdmamsg_listener *l, const struct verbs_api *v,
 static int listen_through(struct rdmamsg_listener *l,
 			  const struct verbs_api *v, struct addrinfo *ai)
 {
-	struct listen_id *li = l->ids[rdmamsg__is_soft(v)];
+	struct listen_id *li = l->ids.at[rdmamsg__is_soft(v)];
 	int ret;
 
-	l->owner.event = on_event;
+	l->ids.owner.event = on_event;
 	if (ai->ai_family == AF_INET6 && rdmamsg__addr_is_any(ai->ai_addr) &&
 	    rdmamsg__device_any_iwarp(v))
 		ret = listen_apart(l, v, ai->ai_addr, li);
@@ -264,7 +267,7 @@ void rdmamsg__cm_unlisten(struct rdmamsg_listener *l)
 {
 	struct timers *timers = &l->ctx->loop.timers;
 
-	free_ids(l, NULL);
+	free_ids(&l->ids, NULL);
 	if (!l->again.reserved)
 		return;
 	rdmamsg__timer_stop(timers, &l->again.timer);
@@ -274,9 +277,9 @@ void rdmamsg__cm_unlisten(struct rdmamsg_listener *l)
 
 const char *rdmamsg__cm_over(const struct rdmamsg_listener *l)
 {
-	if (!l->ids[1][0].id)
+	if (!l->ids.at[1][0].id)
 		return "the RDMA devices";
-	return l->ids[0][0].id ? "the RDMA devices and the soft HCA" :
+	return l->ids.at[0][0].id ? "the RDMA devices and the soft HCA" :
 	       "the soft HCA";
 }
 

@@ -91,6 +91,6 @@ void rdmamsg__cm_addresses(const struct rdmamsg_ep *ep,
 		if (l->by != &rdmamsg__by_cm || l->draining || l->dead)
 			continue;
 		for (int i = 0; i < TABLES; i++)
-			add(ep, l, &l->ids[i][0], ret);
+			add(ep, l, &l->ids.at[i][0], ret);
 	}
 }
