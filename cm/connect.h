@@ -26,7 +26,9 @@
 struct addrinfo;
 struct oob_conn;
 struct oob_listen;
+struct port_watch;
 struct resolve;
+struct shared_port;
 
 /*
  * The ids that listen on a port: one for each verbs table in use, and a second
@@ -45,7 +47,17 @@ struct rdmamsg_listener {
 	const struct connector *by;
 	struct list node;
 	struct rdmamsg *ctx;
-	struct listen_ids ids;
+	struct listen_ids ids;		/* unless 'shared' is set */
+	/* addresses of the ids, or of those of 'shared' */
+	struct listen_place {
+		const struct verbs_api *v;	/* NULL: no id */
+		struct sockaddr_storage at;
+	} places[TABLES];
+	struct shared_port *shared;	/* shared_port.h; NULL: its own port */
+	struct list shared_node;	/* of shared->listeners */
+	uint32_t offered;		/* last shared->offer that was here */
+	struct port_watch *watches[TABLES];
+	struct mail *removal;		/* NULL while it is on its way */
 	struct listen_again {
 		struct timer timer;
 		struct sockaddr_storage at;	/* with the port */
@@ -72,7 +84,7 @@ struct rdmamsg_listener {
 	struct door *door;
 	struct secret *secret;		/* own key; NULL: the context's */
 	bool auto_accept;
-	bool draining;			/* no more requests */
+	_Atomic bool draining;		/* no more requests */
 	bool dead;			/* an id is lost */
 	uint64_t removed;		/* times */
 	bool waiting;			/* rdmamsg_accept_wait() uses it */
@@ -102,6 +114,8 @@ struct rdmamsg_request {
 		struct rdmamsg_pd *pd;	/* of dev, held */
 		struct given given;
 	} keys;
+	struct shared_port *shared;	/* while on its way to a listener */
+	const struct shared_port *came_to;	/* of a lane; only compared */
 	bool draining;			/* its listener */
 	bool dead;			/* the peer gave up; id may be gone */
 };
@@ -140,6 +154,16 @@ void rdmamsg__accept_failed(struct rdmamsg_listener *l, int err);
 void rdmamsg__requests_turn_away(struct rdmamsg *ctx);
 void rdmamsg__request_arrived(struct rdmamsg_listener *l,
 			      struct rdmamsg_request *req);
+/*
+ * Moves the request to another context. fn ends the request, whatever the state
+ * of that context is by then. The caller keeps the context open until this
+ * returns. -EAGAIN, -ENOMEM, -errno: the request stays.
+ */
+int rdmamsg__request_hand_over(struct rdmamsg_request *req, struct rdmamsg *to,
+			       void (*fn)(struct rdmamsg *ctx,
+					  struct rdmamsg_request *req,
+					  void *arg),
+			       void *arg);
 int rdmamsg__request_check(const struct rdmamsg_request *req);
 /* -ESHUTDOWN, -ECONNRESET: the request cannot be accepted any more. */
 int rdmamsg__request_is_open(const struct rdmamsg_request *req);
@@ -160,6 +184,8 @@ int rdmamsg__listen(struct rdmamsg *ctx, const struct connector *by,
 		    const struct rdmamsg_listen_options *opts,
 		    struct rdmamsg_listener **ret);
 void rdmamsg__listener_free(struct rdmamsg_listener *l);
+/* Its own key, else the context's, else NULL. */
+const struct secret *rdmamsg__listener_secret(const struct rdmamsg_listener *l);
 /* The context shuts down: rejects new requests, and at its end hears none. */
 void rdmamsg__listeners_drain(struct rdmamsg *ctx);
 void rdmamsg__listeners_stop(struct rdmamsg *ctx);

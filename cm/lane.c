@@ -109,6 +109,25 @@ static bool is_stale(const struct resume *r, uint32_t epoch)
 	       (r->carrier && epoch == r->epoch);
 }
 
+/*
+ * Returns true if the listener of the request drains. If the request has come
+ * to the shared port of the session's own listener, that one decides.
+ */
+static bool drains(const struct rdmamsg_request *req, const struct resume *r)
+{
+	struct list *n;
+
+	list_for_each(n, &r->ep->ctx->sessions->listeners) {
+		const struct rdmamsg_listener *l =
+			list_entry(n, struct rdmamsg_listener, node);
+
+		if (l->shared && l->shared == req->came_to &&
+		    l->door == r->ep->connect.visitor.door)
+			return l->draining;
+	}
+	return req->draining;
+}
+
 /* In the context of the session, which may have ended meanwhile. */
 static void take(struct rdmamsg *ctx, struct rdmamsg_request *req, void *arg)
 {
@@ -129,7 +148,7 @@ static void take(struct rdmamsg *ctx, struct rdmamsg_request *req, void *arg)
 		return;
 	}
 	/* even a listener that drains replaces a lost lane */
-	if (req->draining && r->lane == LANE_UP) {
+	if (drains(req, r) && r->lane == LANE_UP) {
 		refuse(req, PROTO_REJECT_LIMIT);
 		return;
 	}

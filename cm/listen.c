@@ -12,6 +12,7 @@
 #include "lane/srq.h"
 #include "memory/pool.h"
 #include "cm/connect.h"
+#include "cm/shared_port.h"
 #include "session/door.h"
 #include "session/ep.h"
 #include "session/failover.h"
@@ -35,6 +36,7 @@
 
 #define BACKLOG	128u
 #define NAME_MS	10000	/* for the resolver, like the client's timeout_ms */
+#define FLAGS	(uint32_t)(RDMAMSG_LISTEN_SHARED | RDMAMSG_LISTEN_BY_LOAD)
 #define RANGE(...)	RANGE_OF(struct rdmamsg_listen_options, __VA_ARGS__)
 
 /* for endpoints of a listener that drains */
@@ -127,6 +129,23 @@ static int copy_ep_options(struct rdmamsg_listener *l,
 	return 0;
 }
 
+static int check_flags(const struct rdmamsg_listener *l)
+{
+	const uint32_t flags = l->opts.flags;
+
+	if (flags & ~FLAGS)
+		return rdmamsg__fail(-EINVAL, "flags 0x%x: 0x%x are unknown",
+				     flags, flags & ~FLAGS);
+	if (flags == RDMAMSG_LISTEN_BY_LOAD)
+		return rdmamsg__fail(-EINVAL, "RDMAMSG_LISTEN_BY_LOAD: only "
+				     "with RDMAMSG_LISTEN_SHARED");
+	if (flags && l->by->without_cm)
+		return rdmamsg__fail(-EOPNOTSUPP, "RDMAMSG_LISTEN_SHARED: only "
+				     "a port of rdmamsg_listen() can be "
+				     "shared");
+	return 0;
+}
+
 static int listener_options(struct rdmamsg_listener *l,
 			    const struct rdmamsg_listen_options *opts)
 {
@@ -136,8 +155,10 @@ static int listener_options(struct rdmamsg_listener *l,
 
 	if (ret)
 		return ret;
-	ret = rdmamsg__set_ranges(&l->opts, ranges,
-				  sizeof(ranges) / sizeof(ranges[0]));
+	ret = check_flags(l);
+	if (!ret)
+		ret = rdmamsg__set_ranges(&l->opts, ranges,
+					  sizeof(ranges) / sizeof(ranges[0]));
 	if (!ret)
 		ret = rdmamsg__secret_new(l->opts.key, l->opts.key_len,
 					  l->opts.key_file, &l->secret);
@@ -170,6 +191,11 @@ static int listener_options(struct rdmamsg_listener *l,
 		return 0;
 	l->auto_accept = !l->opts.on_request;
 	return copy_ep_options(l, l->opts.ep);
+}
+
+const struct secret *rdmamsg__listener_secret(const struct rdmamsg_listener *l)
+{
+	return l->secret ? l->secret : l->ctx->sessions->secret;
 }
 
 void rdmamsg__listener_free(struct rdmamsg_listener *l)
@@ -267,6 +293,7 @@ int rdmamsg__listen(struct rdmamsg *ctx, const struct connector *by,
 	l->ctx = ctx;
 	l->object = ++ctx->objects;
 	list_init(&l->requests);
+	list_init(&l->shared_node);
 	ret = listener_options(l, opts);
 	if (ret)
 		goto err_l;
@@ -288,13 +315,27 @@ err_l:
 	return ret;
 }
 
+/* Requests that wait for rdmamsg_accept_wait(). */
+static void turn_away(struct rdmamsg_listener *l)
+{
+	while (!list_empty(&l->requests)) {
+		struct rdmamsg_request *req =
+			list_first(&l->requests, struct rdmamsg_request,
+				   wait_node);
+
+		if (l->shared)
+			rdmamsg__shared_port_pass(l, req);
+		else
+			rdmamsg_reject(req, NULL, 0);
+	}
+}
+
 void rdmamsg_listener_close(struct rdmamsg_listener *l)
 {
 	if (!l || rdmamsg__ctx_check(l->ctx))
 		return;
-	while (!list_empty(&l->requests))
-		rdmamsg_reject(list_first(&l->requests, struct rdmamsg_request,
-					  wait_node), NULL, 0);
+	l->draining = true;
+	turn_away(l);
 	list_del(&l->node);
 	if (!l->waiting) {
 		rdmamsg__listener_free(l);
@@ -317,9 +358,7 @@ int rdmamsg_listener_drain(struct rdmamsg_listener *l)
 	if (ret)
 		return ret;
 	l->draining = true;
-	while (!list_empty(&l->requests))
-		rdmamsg_reject(list_first(&l->requests, struct rdmamsg_request,
-					  wait_node), NULL, 0);
+	turn_away(l);
 	list_for_each(n, &l->ctx->sessions->eps) {
 		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
 

@@ -112,11 +112,11 @@ int rdmamsg__request_new(struct rdmamsg_listener *l,
 			 const struct proto_hello *hello, struct visitor *v,
 			 struct rdmamsg_request **ret)
 {
-	const struct secret *s = l->secret ? l->secret :
-				 l->ctx->sessions->secret;
+	const struct secret *s = rdmamsg__listener_secret(l);
 	struct rdmamsg_request *req;
 
-	if (l->draining && !(hello->features & PROTO_FEATURE_LANE)) {
+	if (l->draining && !l->shared &&
+	    !(hello->features & PROTO_FEATURE_LANE)) {
 		rdmamsg__door_refused(l->door, PROTO_LIMIT_DRAINING);
 		return PROTO_LIMIT_DRAINING;
 	}
@@ -130,7 +130,9 @@ int rdmamsg__request_new(struct rdmamsg_listener *l,
 	rdmamsg__visitor_pass(v, &req->visitor);
 	req->by = l->by;
 	req->ctx = l->ctx;
-	req->draining = l->draining;
+	/* of a shared port, the session's listener decides: lane.c */
+	req->draining = l->draining && !l->shared;
+	req->came_to = l->shared;
 	req->hello = *hello;
 	memcpy(req->data, hello->data, hello->data_len);
 	req->hello.data = req->data;
@@ -339,7 +341,21 @@ struct move {
 	struct rdmamsg_request *req;
 	void (*fn)(struct rdmamsg *ctx, struct rdmamsg_request *req, void *arg);
 	void *arg;
+	bool at_any_time;	/* also at the end of the context */
 };
+
+/* Returns false if the request has ended. */
+static bool still_wanted(struct rdmamsg *ctx, struct rdmamsg_request *req)
+{
+	if (ctx->closing) {
+		rdmamsg_reject(req, NULL, 0);
+		return false;
+	}
+	/* another lane of a session that goes on has no place to wait in */
+	if (ctx->shutdown.begun && !(req->hello.features & PROTO_FEATURE_LANE))
+		turn_away(req);
+	return true;
+}
 
 static void moved(struct rdmamsg *ctx, void *arg)
 {
@@ -347,15 +363,8 @@ static void moved(struct rdmamsg *ctx, void *arg)
 
 	free(arg);
 	list_add_tail(&ctx->sessions->requests, &m.req->node);
-	if (ctx->closing) {
-		rdmamsg_reject(m.req, NULL, 0);
-		return;
-	}
-	/* another lane of a session that goes on has no place to wait in */
-	if (ctx->shutdown.begun &&
-	    !(m.req->hello.features & PROTO_FEATURE_LANE))
-		turn_away(m.req);
-	m.fn(ctx, m.req, m.arg);
+	if (m.at_any_time || still_wanted(ctx, m.req))
+		m.fn(ctx, m.req, m.arg);
 }
 
 /* Fills the ticket of a request that could not be moved. */
@@ -391,12 +400,35 @@ static int hand_over(struct rdmamsg_request *req, struct rdmamsg *to,
 	return ret;
 }
 
+static int move(struct rdmamsg_request *req, struct rdmamsg *to,
+		const struct move *how)
+{
+	struct move *m = malloc(sizeof(*m));
+	int ret;
+
+	if (!m)
+		return rdmamsg__fail(-ENOMEM, "no memory to move a request");
+	*m = *how;
+	ret = hand_over(req, to, m);
+	if (ret)
+		free(m);
+	return ret;
+}
+
+int rdmamsg__request_hand_over(struct rdmamsg_request *req, struct rdmamsg *to,
+			       void (*fn)(struct rdmamsg *ctx,
+					  struct rdmamsg_request *req,
+					  void *arg),
+			       void *arg)
+{
+	return move(req, to, &(struct move){ req, fn, arg, true });
+}
+
 int rdmamsg_request_move(struct rdmamsg_request *req, struct rdmamsg *to,
 			 void (*fn)(struct rdmamsg *ctx,
 				    struct rdmamsg_request *req, void *arg),
 			 void *arg)
 {
-	struct move *m;
 	int ret = rdmamsg__request_check(req);
 
 	if (!ret)
@@ -406,12 +438,5 @@ int rdmamsg_request_move(struct rdmamsg_request *req, struct rdmamsg *to,
 	if (!fn)
 		return rdmamsg__fail(-EINVAL,
 				     "rdmamsg_request_move: fn is NULL");
-	m = malloc(sizeof(*m));
-	if (!m)
-		return rdmamsg__fail(-ENOMEM, "no memory to move a request");
-	*m = (struct move){ req, fn, arg };
-	ret = hand_over(req, to, m);
-	if (ret)
-		free(m);
-	return ret;
+	return move(req, to, &(struct move){ req, fn, arg, false });
 }

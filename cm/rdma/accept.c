@@ -8,6 +8,7 @@
 #include "device/quirks.h"
 #include "device/verbs_call.h"
 #include "cm/connect.h"
+#include "cm/shared_port.h"
 #include "session/door.h"
 #include "session/ep.h"
 #include "session/sessions.h"
@@ -56,9 +57,12 @@ static int request_of(struct rdmamsg_listener *l, const struct cm_event *ev,
 		      struct rdmamsg_request **ret_req)
 {
 	struct visitor v = { .door = NULL };
-	int ret = rdmamsg__request_admit(l, &ev->id->route.addr.dst_storage,
-					 &v);
+	int ret = 0;
 
+	/* rdmamsg__shared_port_give() chooses whose visitor it is */
+	if (!l->shared || h->features & PROTO_FEATURE_LANE)
+		ret = rdmamsg__request_admit(
+				l, &ev->id->route.addr.dst_storage, &v);
 	if (ret)
 		return ret;
 	ret = rdmamsg__request_new(l, h, &v, ret_req);
@@ -146,6 +150,8 @@ void rdmamsg__request_cm(struct rdmamsg_listener *l, const struct cm_event *ev)
 	req->local = ev->id->route.addr.src_storage;
 	if (unlikely(h.features & PROTO_FEATURE_LANE))
 		rdmamsg__lane_arrived(req);
+	else if (l->shared)
+		rdmamsg__shared_port_give(l->shared, req);
 	else
 		rdmamsg__request_arrived(l, req);
 }

@@ -6,8 +6,8 @@
 #ifndef RDMAMSG_CM_RDMA_CM_H
 #define RDMAMSG_CM_RDMA_CM_H
 
+#include <stdbool.h>
 #include <stddef.h>
-
 #include <stdint.h>
 
 #include <rdma/rdma_cma.h>
@@ -19,6 +19,8 @@
 struct addrinfo;
 struct cm_channel;
 struct connector;
+struct listen_id;
+struct listen_ids;
 struct rdmamsg_listener;
 struct rdmamsg_request;
 
@@ -42,7 +44,20 @@ void rdmamsg__cm_close(struct rdmamsg *ctx);
 /* Moves an id and its events to the channel of ctx, from any thread. */
 int rdmamsg__cm_migrate(struct rdmamsg *ctx, const struct verbs_api *v,
 			struct rdma_cm_id *id);
+/* Most events of a channel in a row. It stays readable for the rest. */
+#define EVENTS_MAX	64
+
 int rdmamsg__cm_process(struct rdmamsg *ctx, struct cm_channel *cm);
+/* Returns false if the channel has no event. */
+bool rdmamsg__cm_take_event(const struct verbs_api *v,
+			    struct rdma_event_channel *ch,
+			    struct cm_event *ret);
+/* A channel that no loop watches. */
+int rdmamsg__cm_channel_new(const struct verbs_api *v,
+			    struct rdma_event_channel **ret);
+int rdmamsg__cm_id_at(struct rdmamsg *ctx, const struct verbs_api *v,
+		      struct rdma_event_channel *ch, struct cm_owner *owner,
+		      enum rdma_port_space ps, struct rdma_cm_id **ret);
 int rdmamsg__cm_id_new(struct rdmamsg *ctx, const struct verbs_api *v,
 		       struct cm_owner *owner, enum rdma_port_space ps,
 		       struct rdma_cm_id **ret);
@@ -96,6 +111,28 @@ void rdmamsg__cm_drop(struct rdmamsg_request *req);
 int rdmamsg__cm_listen(struct rdmamsg_listener *l, struct addrinfo *ai);
 void rdmamsg__cm_unlisten(struct rdmamsg_listener *l);
 const char *rdmamsg__cm_over(const struct rdmamsg_listener *l);
+/*
+ * Listens with the ids of l, or of its shared port, under the lock of the
+ * latter. Sets l->port, and the port of *ai.
+ */
+int rdmamsg__cm_listen_here(struct rdmamsg_listener *l, struct addrinfo *ai);
+/* Notes the address of an id that listens for l. */
+void rdmamsg__cm_note_place(struct rdmamsg_listener *l,
+			    const struct listen_id *li);
+void rdmamsg__cm_lose_id(struct listen_ids *ids, const struct rdma_cm_id *id);
+void rdmamsg__cm_free_ids(struct listen_ids *ids);
+/* The address of l is lost: tries to listen again after a while. */
+void rdmamsg__cm_listen_later(struct rdmamsg_listener *l);
+
+/* join.c */
+int rdmamsg__cm_join(struct rdmamsg_listener *l, struct addrinfo *ai);
+void rdmamsg__cm_leave(struct rdmamsg_listener *l);
+/* The channel of l's shared port. The caller has the lock. */
+int rdmamsg__cm_port_channel(struct rdmamsg_listener *l,
+			     const struct verbs_api *v,
+			     struct rdma_event_channel **ret);
+
+/* reach.c */
 /* Adds the addresses of the context's listeners, for a peer of ep. */
 void rdmamsg__cm_addresses(const struct rdmamsg_ep *ep,
 			   struct proto_addresses *ret);

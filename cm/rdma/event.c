@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -44,8 +45,8 @@ static int no_channel(const struct verbs_api *v, int err)
 			     "devices there are");
 }
 
-static int open_channel(struct rdmamsg *ctx, struct cm_channel *cm,
-			const struct verbs_api *v)
+int rdmamsg__cm_channel_new(const struct verbs_api *v,
+			    struct rdma_event_channel **ret_ch)
 {
 	struct rdma_event_channel *ch;
 	int ret, flags;
@@ -55,10 +56,24 @@ static int open_channel(struct rdmamsg *ctx, struct cm_channel *cm,
 	if (ret)
 		return no_channel(v, ret);
 	flags = fcntl(ch->fd, F_GETFL);
-	if (fcntl(ch->fd, F_SETFL, flags | O_NONBLOCK))
+	if (fcntl(ch->fd, F_SETFL, flags | O_NONBLOCK)) {
 		ret = -errno;
-	else
-		ret = rdmamsg__watch(&ctx->loop, ch->fd, cm);
+		v->destroy_event_channel(ch);
+		return rdmamsg__fail(ret, "event channel: %s", strerror(-ret));
+	}
+	*ret_ch = ch;
+	return 0;
+}
+
+static int open_channel(struct rdmamsg *ctx, struct cm_channel *cm,
+			const struct verbs_api *v)
+{
+	struct rdma_event_channel *ch;
+	int ret = rdmamsg__cm_channel_new(v, &ch);
+
+	if (ret)
+		return ret;
+	ret = rdmamsg__watch(&ctx->loop, ch->fd, cm);
 	if (ret) {
 		v->destroy_event_channel(ch);
 		return rdmamsg__fail(ret, "event channel: %s", strerror(-ret));
@@ -111,6 +126,15 @@ void rdmamsg__cm_close(struct rdmamsg *ctx)
 	}
 }
 
+int rdmamsg__cm_id_at(struct rdmamsg *ctx, const struct verbs_api *v,
+		      struct rdma_event_channel *ch, struct cm_owner *owner,
+		      enum rdma_port_space ps, struct rdma_cm_id **ret_id)
+{
+	int ret = rdmamsg__v_create_id(v, ch, owner, ps, ret_id);
+
+	return ret ? rdmamsg__cm_fail(ctx, ret, "connection id") : 0;
+}
+
 int rdmamsg__cm_id_new(struct rdmamsg *ctx, const struct verbs_api *v,
 		       struct cm_owner *owner, enum rdma_port_space ps,
 		       struct rdma_cm_id **ret_id)
@@ -120,10 +144,7 @@ int rdmamsg__cm_id_new(struct rdmamsg *ctx, const struct verbs_api *v,
 
 	if (ret)
 		return ret;
-	ret = rdmamsg__v_create_id(v, ch, owner, ps, ret_id);
-	if (ret)
-		return rdmamsg__cm_fail(ctx, ret, "connection id");
-	return 0;
+	return rdmamsg__cm_id_at(ctx, v, ch, owner, ps, ret_id);
 }
 
 void rdmamsg__cm_id_free(const struct verbs_api *v, struct rdma_cm_id *id)
@@ -144,7 +165,7 @@ static void dispatch(struct rdmamsg *ctx, const struct cm_event *ev)
 	owner->event(ctx, owner, ev);
 }
 
-static void copy_event(struct cm_event *ev, const struct rdma_cm_event *from)
+static void copy_event(const struct rdma_cm_event *from, struct cm_event *ev)
 {
 	size_t len = from->param.conn.private_data_len;
 
@@ -166,19 +187,27 @@ static void copy_event(struct cm_event *ev, const struct rdma_cm_event *from)
 	ev->conn.private_data_len = (uint8_t)len;
 }
 
+bool rdmamsg__cm_take_event(const struct verbs_api *v,
+			    struct rdma_event_channel *ch,
+			    struct cm_event *ret)
+{
+	struct rdma_cm_event *from;
+
+	if (rdmamsg__v_get_cm_event(v, ch, &from))
+		return false;
+	*ret = (struct cm_event){ .v = v };
+	copy_event(from, ret);
+	(void)rdmamsg__v_ack_cm_event(v, from);
+	return true;
+}
+
 int rdmamsg__cm_process(struct rdmamsg *ctx, struct cm_channel *cm)
 {
+	struct cm_event ev;
 	int n = 0;
 
-	/* A bound of 64. The descriptor stays readable for the rest. */
-	while (cm->ch && n < 64) {
-		struct rdma_cm_event *from;
-		struct cm_event ev = { .v = cm->v };
-
-		if (rdmamsg__v_get_cm_event(cm->v, cm->ch, &from))
-			break;
-		copy_event(&ev, from);
-		(void)rdmamsg__v_ack_cm_event(cm->v, from);
+	while (cm->ch && n < EVENTS_MAX &&
+	       rdmamsg__cm_take_event(cm->v, cm->ch, &ev)) {
 		dispatch(ctx, &ev);
 		n++;
 	}

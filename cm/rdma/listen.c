@@ -10,6 +10,7 @@
 #include "device/device.h"
 #include "device/verbs_call.h"
 #include "cm/connect.h"
+#include "cm/shared_port.h"
 
 #include "cm/rdma/cm.h"
 
@@ -44,22 +45,30 @@ static void free_ids(struct listen_ids *ids, const struct rdma_cm_id *of)
 	}
 }
 
+void rdmamsg__cm_free_ids(struct listen_ids *ids)
+{
+	free_ids(ids, NULL);
+}
+
 /* The id is useless, and the kernel waits until it is freed. */
-static void lose_id(struct listen_ids *ids, const struct rdma_cm_id *id)
+void rdmamsg__cm_lose_id(struct listen_ids *ids, const struct rdma_cm_id *id)
 {
 	for (int i = 0; i < 2 * TABLES; i++)
 		ids->at[i / 2][i % 2].lost |= ids->at[i / 2][i % 2].id == id;
 	free_ids(ids, id);
 }
 
-/* The address may come back. */
-static void lose(struct rdmamsg_listener *l, const struct rdma_cm_id *id)
+static struct listen_ids *ids_of(struct rdmamsg_listener *l)
+{
+	return l->shared ? &l->shared->ids : &l->ids;
+}
+
+void rdmamsg__cm_listen_later(struct rdmamsg_listener *l)
 {
 	struct listen_again *a = &l->again;
 
 	log_warn("listening on port %u: the device was removed; listens again "
 		 "when the address is back", l->port);
-	lose_id(&l->ids, id);
 	l->dead = true;
 	l->removed++;
 	a->error = -ENODEV;
@@ -79,7 +88,8 @@ static void on_event(struct rdmamsg *ctx, struct cm_owner *owner,
 		rdmamsg__request_cm(l, ev);
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		lose(l, ev->id);
+		rdmamsg__cm_lose_id(&l->ids, ev->id);
+		rdmamsg__cm_listen_later(l);
 		rdmamsg__tell(&ctx->loop, l->opts.on_failed, l, -ENODEV);
 		break;
 	default:
@@ -98,6 +108,13 @@ static int bind_to(const struct verbs_api *v, struct rdma_cm_id *id,
 
 	return ret == -EADDRNOTAVAIL && rdmamsg__addr_is_local(addr) ?
 	       -EADDRINUSE : ret;
+}
+
+static int channel_of(struct rdmamsg_listener *l, const struct verbs_api *v,
+		      struct rdma_event_channel **ret)
+{
+	return l->shared ? rdmamsg__cm_port_channel(l, v, ret) :
+			   rdmamsg__cm_open(l->ctx, v, ret);
 }
 
 static int start(const struct rdmamsg_listener *l, const struct verbs_api *v,
@@ -119,9 +136,13 @@ static int start(const struct rdmamsg_listener *l, const struct verbs_api *v,
 static int listen_at(struct rdmamsg_listener *l, const struct verbs_api *v,
 		     struct sockaddr *addr, bool apart, struct listen_id *li)
 {
+	struct rdma_event_channel *ch;
 	struct rdma_cm_id *id;
-	int ret = rdmamsg__cm_id_new(l->ctx, v, &l->ids.owner, RDMA_PS_TCP, &id);
+	int ret = channel_of(l, v, &ch);
 
+	if (!ret)
+		ret = rdmamsg__cm_id_at(l->ctx, v, ch, &ids_of(l)->owner,
+					RDMA_PS_TCP, &id);
 	if (ret)
 		return ret;
 	ret = start(l, v, id, addr, apart);
@@ -140,10 +161,11 @@ static int listen_at(struct rdmamsg_listener *l, const struct verbs_api *v,
 /* Returns 0 if all ids listen. */
 static int take_back(struct rdmamsg_listener *l)
 {
+	struct listen_ids *ids = ids_of(l);
 	int err = 0;
 
 	for (int i = 0; i < 2 * TABLES; i++) {
-		struct listen_id *li = &l->ids.at[i / 2][i % 2];
+		struct listen_id *li = &ids->at[i / 2][i % 2];
 		int ret = li->lost ? rdmamsg__try(listen_at(
 			l, li->v, (struct sockaddr *)&l->again.at, false, li)) :
 			0;
@@ -170,8 +192,14 @@ static void on_again(struct timer *t)
 	struct rdmamsg_listener *l =
 		list_entry(t, struct rdmamsg_listener, again.timer);
 	struct listen_again *a = &l->again;
-	int err = take_back(l);
+	int err;
 
+	/* another listener of a shared port may have come first */
+	if (l->shared)
+		rdmamsg__shared_port_lock();
+	err = take_back(l);
+	if (l->shared)
+		rdmamsg__shared_port_unlock();
 	if (!err) {
 		l->dead = false;
 		log_info("listening on port %u again", l->port);
@@ -222,13 +250,20 @@ static int listen_apart(struct rdmamsg_listener *l, const struct verbs_api *v,
 	return rdmamsg__fail_again(ret);
 }
 
+void rdmamsg__cm_note_place(struct rdmamsg_listener *l,
+			    const struct listen_id *li)
+{
+	l->places[rdmamsg__is_soft(li->v)] = (struct listen_place) {
+		li->v, li->id->route.addr.src_storage,
+	};
+}
+
 static int listen_through(struct rdmamsg_listener *l,
 			  const struct verbs_api *v, struct addrinfo *ai)
 {
-	struct listen_id *li = l->ids.at[rdmamsg__is_soft(v)];
+	struct listen_id *li = ids_of(l)->at[rdmamsg__is_soft(v)];
 	int ret;
 
-	l->ids.owner.event = on_event;
 	if (ai->ai_family == AF_INET6 && rdmamsg__addr_is_any(ai->ai_addr) &&
 	    rdmamsg__device_any_iwarp(v))
 		ret = listen_apart(l, v, ai->ai_addr, li);
@@ -237,6 +272,7 @@ static int listen_through(struct rdmamsg_listener *l,
 	if (ret)
 		return ret;
 	l->port = ntohs(v->get_src_port(li->id));
+	rdmamsg__cm_note_place(l, li);
 	/*
 	 * A second table listens on the same port. sin6_port has the same
 	 * offset.
@@ -246,14 +282,12 @@ static int listen_through(struct rdmamsg_listener *l,
 	return 0;
 }
 
-int rdmamsg__cm_listen(struct rdmamsg_listener *l, struct addrinfo *ai)
+int rdmamsg__cm_listen_here(struct rdmamsg_listener *l, struct addrinfo *ai)
 {
 	const struct verbs_api *v =
 		rdmamsg__choose_table(rdmamsg__asked(l->opts.device));
-	int ret = prepare_again(l, ai);
+	int ret;
 
-	if (ret)
-		return ret;
 	if (v)
 		return listen_through(l, v, ai);
 	ret = rdmamsg__try(rdmamsg__device_any(rdmamsg__verbs) ?:
@@ -263,11 +297,25 @@ int rdmamsg__cm_listen(struct rdmamsg_listener *l, struct addrinfo *ai)
 	return rdmamsg__fail_again(ret);
 }
 
+int rdmamsg__cm_listen(struct rdmamsg_listener *l, struct addrinfo *ai)
+{
+	int ret = prepare_again(l, ai);
+
+	if (ret)
+		return ret;
+	if (l->opts.flags & RDMAMSG_LISTEN_SHARED)
+		return rdmamsg__cm_join(l, ai);
+	l->ids.owner.event = on_event;
+	return rdmamsg__cm_listen_here(l, ai);
+}
+
 void rdmamsg__cm_unlisten(struct rdmamsg_listener *l)
 {
 	struct timers *timers = &l->ctx->loop.timers;
 
-	free_ids(&l->ids, NULL);
+	rdmamsg__cm_leave(l);
+	rdmamsg__cm_free_ids(&l->ids);
+	memset(l->places, 0, sizeof(l->places));
 	if (!l->again.reserved)
 		return;
 	rdmamsg__timer_stop(timers, &l->again.timer);
@@ -277,9 +325,9 @@ void rdmamsg__cm_unlisten(struct rdmamsg_listener *l)
 
 const char *rdmamsg__cm_over(const struct rdmamsg_listener *l)
 {
-	if (!l->ids.at[1][0].id)
+	if (!l->places[1].v)
 		return "the RDMA devices";
-	return l->ids.at[0][0].id ? "the RDMA devices and the soft HCA" :
+	return l->places[0].v ? "the RDMA devices and the soft HCA" :
 	       "the soft HCA";
 }
 

@@ -24,18 +24,18 @@
 #define FRESH_MS	1000
 
 /*
- * Looks for the addresses of this host with an RDMA device, because 'id' is at
- * no address.
+ * Looks for the addresses of this host with an RDMA device, because the
+ * listener is at no address.
  */
-static void look(struct rdmamsg_listener *l, const struct listen_id *li,
+static void look(struct rdmamsg_listener *l, const struct listen_place *place,
 		 bool loopback, struct proto_addresses *ret)
 {
-	const struct sockaddr *at = &li->id->route.addr.src_addr;
+	const struct sockaddr *at = (const struct sockaddr *)&place->at;
 	struct sockaddr_storage all[PROTO_ADDRESSES_MAX];
 
 	ret->count = 0;
 	for (int pass = 0; pass <= loopback; pass++) {
-		unsigned int n = rdmamsg__device_addrs(li->v, l->device, pass,
+		unsigned int n = rdmamsg__device_addrs(place->v, l->device, pass,
 						       all,
 						       PROTO_ADDRESSES_MAX);
 
@@ -46,14 +46,15 @@ static void look(struct rdmamsg_listener *l, const struct listen_id *li,
 	}
 }
 
-static void add_all(struct rdmamsg_listener *l, const struct listen_id *li,
-		    bool loopback, struct proto_addresses *ret)
+static void add_all(struct rdmamsg_listener *l,
+		    const struct listen_place *place, bool loopback,
+		    struct proto_addresses *ret)
 {
-	struct reach *r = &l->reach[rdmamsg__is_soft(li->v)][loopback];
+	struct reach *r = &l->reach[rdmamsg__is_soft(place->v)][loopback];
 	uint64_t now = rdmamsg__now_ms();
 
 	if (!r->at || now > r->at + FRESH_MS) {
-		look(l, li, loopback, &r->addresses);
+		look(l, place, loopback, &r->addresses);
 		r->at = now;
 	}
 	for (uint32_t i = 0; i < r->addresses.count; i++)
@@ -61,22 +62,21 @@ static void add_all(struct rdmamsg_listener *l, const struct listen_id *li,
 }
 
 static void add(const struct rdmamsg_ep *ep, struct rdmamsg_listener *l,
-		const struct listen_id *li, struct proto_addresses *ret)
+		const struct listen_place *place, struct proto_addresses *ret)
 {
 	const bool loopback =
 		rdmamsg__addr_is_loopback(&ep->connect.local_addr.any);
 	const struct sockaddr *at;
 
 	/* the soft HCA does not reach other hosts */
-	if (!li->id || (rdmamsg__is_soft(li->v) &&
-			!rdmamsg__is_soft(ep->lane.v)))
+	if (!place->v || (rdmamsg__is_soft(place->v) &&
+			  !rdmamsg__is_soft(ep->lane.v)))
 		return;
-	at = &li->id->route.addr.src_addr;
+	at = (const struct sockaddr *)&place->at;
 	if (rdmamsg__addr_is_any(at))
-		add_all(l, li, loopback, ret);
+		add_all(l, place, loopback, ret);
 	else if (loopback || !rdmamsg__addr_is_loopback(at))
-		rdmamsg__announce_add(ret, &li->id->route.addr.src_storage,
-				      l->port);
+		rdmamsg__announce_add(ret, &place->at, l->port);
 }
 
 void rdmamsg__cm_addresses(const struct rdmamsg_ep *ep,
@@ -91,6 +91,6 @@ void rdmamsg__cm_addresses(const struct rdmamsg_ep *ep,
 		if (l->by != &rdmamsg__by_cm || l->draining || l->dead)
 			continue;
 		for (int i = 0; i < TABLES; i++)
-			add(ep, l, &l->ids.at[i][0], ret);
+			add(ep, l, &l->places[i], ret);
 	}
 }

@@ -534,6 +534,16 @@ int rdmamsg_msg_set_len(struct rdmamsg_msg *msg, size_t len);
 
 /* ---- listening -------------------------------------------------------- */
 
+enum rdmamsg_listen_flags {
+	/*
+	 * Listeners of several contexts share the port. Each request goes to
+	 * one of them: to each in turn, or else to the one whose context has
+	 * the fewest endpoints and unanswered requests.
+	 */
+	RDMAMSG_LISTEN_SHARED = 1u << 0,
+	RDMAMSG_LISTEN_BY_LOAD = 1u << 1,	/* with SHARED */
+};
+
 struct rdmamsg_listen_options {
 	size_t size;
 	void *user;
@@ -572,6 +582,7 @@ struct rdmamsg_listen_options {
 	const void *key;
 	size_t key_len;
 	const char *key_file;
+	uint32_t flags;			/* enum rdmamsg_listen_flags */
 };
 
 /*

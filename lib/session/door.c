@@ -356,7 +356,6 @@ static int admit(struct door *d, const struct sockaddr_storage *from,
 		return -ENOMEM;
 	limit = (int)(stage == DOOR_RECORD ? limit_for_record(d, s) :
 		      limit_for(d, s));
-	count_refusal(d, (enum proto_limit)limit);
 	if (!limit && v->door)
 		move(v, stage);
 	else if (!limit)
@@ -372,8 +371,47 @@ int rdmamsg__door_admit(struct door *d, const struct sockaddr_storage *from,
 
 	pthread_mutex_lock(&d->lock);
 	ret = admit(d, from, stage, v);
+	if (ret > 0)
+		count_refusal(d, (enum proto_limit)ret);
 	pthread_mutex_unlock(&d->lock);
 	return ret;
+}
+
+int rdmamsg__door_offer(struct door *d, const struct sockaddr_storage *from,
+			struct visitor *v)
+{
+	int ret;
+
+	pthread_mutex_lock(&d->lock);
+	ret = admit(d, from, DOOR_REQUEST, v);
+	pthread_mutex_unlock(&d->lock);
+	return ret;
+}
+
+bool rdmamsg__door_slows(struct door *d, const struct sockaddr_storage *from)
+{
+	struct door_source *s = NULL;
+	bool ret;
+
+	pthread_mutex_lock(&d->lock);
+	/* mostly there are none */
+	if (!list_empty(&d->offenders))
+		s = source_get(d, from);
+	ret = s && is_kept_out(d, s);
+	if (s)
+		source_put(d, s);
+	pthread_mutex_unlock(&d->lock);
+	return ret;
+}
+
+uint32_t rdmamsg__door_requests(struct door *d)
+{
+	uint32_t n;
+
+	pthread_mutex_lock(&d->lock);
+	n = d->at[DOOR_REQUEST];
+	pthread_mutex_unlock(&d->lock);
+	return n;
 }
 
 void rdmamsg__door_refused(struct door *d, enum proto_limit limit)

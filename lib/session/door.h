@@ -73,6 +73,15 @@ uint32_t rdmamsg__door_setup_ms(const struct door *d);
  */
 int rdmamsg__door_admit(struct door *d, const struct sockaddr_storage *from,
 			enum door_stage stage, struct visitor *v);
+/*
+ * The same for DOOR_REQUEST, but does not count a visitor that it does not
+ * admit: another door may admit it.
+ */
+int rdmamsg__door_offer(struct door *d, const struct sockaddr_storage *from,
+			struct visitor *v);
+/* Returns true while the door rejects the address for an offence. */
+bool rdmamsg__door_slows(struct door *d, const struct sockaddr_storage *from);
+uint32_t rdmamsg__door_requests(struct door *d);
 /* Counts a visitor that the caller has rejected. */
 void rdmamsg__door_refused(struct door *d, enum proto_limit limit);
 void rdmamsg__door_timed_out(struct door *d);

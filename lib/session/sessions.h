@@ -26,7 +26,7 @@ struct sessions {
 	struct handles table;		/* eps, by the index of their key */
 	uint32_t generation;		/* of keys */
 	struct list eps;
-	int ep_count;			/* without carriers */
+	_Atomic int ep_count;		/* without carriers */
 	struct list dead;		/* eps to free outside callbacks */
 	struct list held;		/* closed eps that the program holds */
 	struct list lents;		/* struct lent, also of freed eps */
