@@ -48,6 +48,7 @@ static void prepare(const struct scenario *s)
 {
 	moving = s->moving;
 	exporting = s->exporting;
+	joint = s->joint;
 	shared = s->shared;
 	own_cq = s->own_cq;
 	narrow = s->narrow;

@@ -44,6 +44,7 @@ struct scenario {
 	void (*body)(void);
 	bool moving;
 	bool exporting;
+	bool joint;
 	bool oob;
 	bool shared;
 	bool own_cq;
@@ -71,6 +72,7 @@ extern struct rdmamsg_listener *listener;
 extern const char *address;
 extern bool moving;			/* requests go to another context */
 extern bool exporting;			/* requests get a key */
+extern bool joint;			/* another context shares the port */
 extern bool shared;			/* all contexts share receives */
 extern bool own_cq; /* RDMAMSG_EP_OWN_CQ */
 extern bool narrow;			/* both ends, short send queues */

@@ -153,7 +153,11 @@ const struct scenario connect_scenarios[] = {
 	{ "open-stats", NOTHING, do_stats, .stats = "@rdmamsg-nth-%p" },
 	{ "watch", OPEN, do_watch },
 	{ "listen", OPEN, do_listen },
+	{ "listen-joint", OPEN, do_listen, .joint = true },
 	{ "connect", LISTENING, do_connect },
+	{ "connect-joint", LISTENING, do_connect, .joint = true,
+	  .calls = " migrate_id malloc calloc get_cm_event accept reject "
+		   "create_qp epoll_ctl " },
 	{ "name", LISTENING, do_connect, .by_name = true,
 	  .calls = " strdup calloc pthread_create getaddrinfo " },
 	{ "move", LISTENING, do_connect, .moving = true,

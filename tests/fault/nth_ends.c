@@ -37,6 +37,7 @@ struct rdmamsg *ctxs[CTXS];
 struct rdmamsg_listener *listener;
 const char *address = "10.9.0.1";
 bool moving;			/* requests go to another context */
+bool joint;				/* another context shares the port */
 bool exporting;			/* requests get a key */
 bool shared;			/* all contexts share receives */
 bool own_cq;			/* RDMAMSG_EP_OWN_CQ */
@@ -380,12 +381,16 @@ void open_ctx(int i)
 		ctxs[i] = NULL;
 }
 
+static struct rdmamsg_listener *joint_listener;	/* of OTHER */
+
 void close_ctx(int i)
 {
 	if (i == SERVER) {
 		listener = NULL;
 		inbound = NULL;
 	}
+	if (i == OTHER)
+		joint_listener = NULL;
 	rdmamsg_close(ctxs[i]);
 	ctxs[i] = NULL;
 }
@@ -403,11 +408,20 @@ void start_listening(void)
 		.size = sizeof(opts), .ep = &ep,
 		.on_request = moving || exporting ? on_request : NULL,
 	};
+	char port[8];
 
 	if (listener || !ctxs[SERVER])
 		return;
+	if (joint)
+		opts.flags = RDMAMSG_LISTEN_SHARED;
+	if (joint && !joint_listener && ctxs[OTHER] &&
+	    told(rdmamsg_listen(ctxs[OTHER], address, "0", &opts,
+				&joint_listener)))
+		joint_listener = NULL;
+	snprintf(port, sizeof(port), "%u",
+		 rdmamsg_listener_port(joint_listener));
 	if (told((oob ? rdmamsg_oob_listen : rdmamsg_listen)
-		 (ctxs[SERVER], address, "0", &opts, &listener)))
+		 (ctxs[SERVER], address, port, &opts, &listener)))
 		listener = NULL;
 }
 

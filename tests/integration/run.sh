@@ -17,7 +17,7 @@ set -eu
 programs="device errors arguments handles log stats ends fork connect setup
 	request_key
 	accept close word messages refs crc memory cookies credits burst loop
-	submit wait move idle events dead death killed cycles failover
+	submit wait move listen_shared idle events dead death killed cycles failover
 	announce fast oob oob_records oob_strangers qp
 	raw rma atomics
 	layout window features process left links shutdown
