@@ -5,9 +5,12 @@
 #include "thread.h"
 
 #include <pthread.h>
+#include <rdmamsg/device.h>
 #include <rdmamsg/endpoint.h>
+#include <rdmamsg/failover.h>
 #include <rdmamsg/listener.h>
 #include <rdmamsg/oob.h>
+#include <sys/wait.h>
 
 #define MEMBERS		4
 #define CLIENTS		64
@@ -22,6 +25,7 @@ struct member {
 
 static struct member members[MEMBERS];
 static char port[8];
+static const struct rdmamsg_failover *failover; /* of both sides */
 static const uint32_t shared = RDMAMSG_LISTEN_SHARED;
 static const uint32_t by_load = RDMAMSG_LISTEN_SHARED | RDMAMSG_LISTEN_BY_LOAD;
 
@@ -51,6 +55,7 @@ static int member_listen(struct member *m, const char *service, uint32_t flags,
 	};
 	const struct rdmamsg_ep_options ep = {
 		.size = sizeof(ep), .user = m, .handlers = &on,
+		.failover = failover,
 	};
 
 	o->size = sizeof(*o);
@@ -112,7 +117,7 @@ static struct client {
 	struct rdmamsg_reason why;
 } clients[CLIENTS];
 static struct rdmamsg *client_ctx;
-static unsigned int connected, closed;
+static unsigned int connected, closed, resumed;
 
 static void on_client_connected(struct rdmamsg_ep *ep)
 {
@@ -133,6 +138,12 @@ static void on_client_closed(struct rdmamsg_ep *ep,
 	closed++;
 }
 
+static void on_client_path(struct rdmamsg_ep *ep,
+			   const struct rdmamsg_path_event *ev)
+{
+	resumed += ev->change == RDMAMSG_PATH_CHANGE_RESUMED;
+}
+
 /* From now on, clients have this key. */
 static void clients_key(const char *key)
 {
@@ -146,25 +157,31 @@ static void clients_key(const char *key)
 static void clients_open(void)
 {
 	memset(clients, 0, sizeof(clients));
-	connected = closed = 0;
+	connected = closed = resumed = 0;
+	failover = NULL;
 	clients_key(NULL);
 }
 
-static struct client *client_dial(int i)
+static struct client *client_dial_from(int i, const char *source)
 {
 	static const struct rdmamsg_handlers on = {
 		.size = sizeof(on), .on_connected = on_client_connected,
-		.on_closed = on_client_closed,
+		.on_closed = on_client_closed, .on_path = on_client_path,
 	};
 	struct client *c = &clients[i];
 	const struct rdmamsg_ep_options o = {
 		.size = sizeof(o), .handlers = &on, .user = c,
-		.timeout_ms = WAIT_MS,
+		.timeout_ms = WAIT_MS, .failover = failover, .source = source,
 	};
 
 	if (rdmamsg_connect(client_ctx, test_addr(), port, &o, &c->ep))
 		fail_msg("rdmamsg_connect: %s", rdmamsg_error());
 	return c;
+}
+
+static struct client *client_dial(int i)
+{
+	return client_dial_from(i, NULL);
 }
 
 static struct client *client_connected(int i)
@@ -537,6 +554,31 @@ static void limits__all_are_full_REJECT(void **state)
 			 stats(&members[1]).rejected_endpoints, 1);
 }
 
+/* Each member leaves room for other addresses, so the port does. */
+static void limits__one_address_LEAVES_ROOM_FOR_OTHERS(void **state)
+{
+	struct client *other;
+
+	if (strncmp(test_addr(), "127.", 4))
+		skip_because("this host has one address with a device");
+	clients_open();
+	for (int i = 0; i < 2; i++) {
+		struct rdmamsg_listen_options o = { .max_endpoints = 8 };
+
+		members[i].ctx = test_open(NULL);
+		member_join(&members[i], shared, &o);
+	}
+	for (int i = 0; i < 16; i++)
+		(void)client_dial(i);
+	WAIT_FOR(connected + closed == 16);
+	assert_true(closed >= 2);
+	other = client_dial_from(16, "127.0.0.2");
+	WAIT_FOR(other->connected || other->closed);
+	assert_int_equal(other->closed, 0);
+	assert_int_equal(stats(&members[0]).rejected_source +
+			 stats(&members[1]).rejected_source, closed);
+}
+
 static void limits__an_offender_IS_SLOWED_BY_ALL(void **state)
 {
 	static const char right[] = "the key of the port";
@@ -673,6 +715,71 @@ static void removed__all_members_HEAR_OF_IT_AND_LISTEN_AGAIN(void **state)
 	assert_int_equal(stats(&members[2]).accepted, 2);
 }
 
+/*
+ * A request for another lane reaches the first member that looks. The session
+ * of the other one goes on in its own context.
+ */
+static void lane__reaches_any_member_SESSION_GOES_ON(void **state)
+{
+	static const struct rdmamsg_failover lanes = {
+		.size = sizeof(lanes), .rungs = RDMAMSG_RUNG_LANE,
+		.timeout_ms = 100000,
+	};
+
+	harm_find();
+	clients_open();
+	failover = &lanes;
+	members_open(2, shared);
+	for (int i = 0; i < 4; i++)
+		(void)client_connected(i);
+	errors_are_fine = texts_are_fine = true;
+	harm_remove();
+	WAIT_FOR(members[0].failed && members[1].failed);
+	WAIT_FOR(harm_removed());
+	harm_add();
+	WAIT_PASSING(resumed == 4 || closed);
+	assert_int_equal(closed, 0);
+	for (int i = 0; i < 4; i++)
+		client_end(&clients[i]);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(members[i].connected, 2);
+}
+
+/* ---- a forked child ------------------------------------------------------ */
+
+static int use_in_child(void)
+{
+	struct rdmamsg_listen_options o = { .backlog = 1 };
+
+	if (member_listen(&members[2], port, shared, &o) != -ECHILD)
+		return 1;
+	for (int i = 0; i < 2; i++) {
+		rdmamsg_listener_close(members[i].l);
+		rdmamsg_close(members[i].ctx);
+	}
+	return 0;
+}
+
+static void fork__child_closes_PARENT_GOES_ON(void **state)
+{
+	int status = 0;
+	pid_t pid;
+
+	clients_open();
+	members_open(2, shared);
+	members[2].ctx = members[0].ctx;
+	fflush(NULL);
+	pid = fork();
+	if (!pid)
+		_exit(use_in_child());
+	assert_true(pid > 0);
+	WAIT_FOR(waitpid(pid, &status, WNOHANG) == pid);
+	assert_int_equal(status, 0);
+	for (int i = 0; i < 4; i++)
+		(void)client_connected(i);
+	assert_int_equal(stats(&members[1]).accepted, 2);
+}
+
 /* ---- threads ------------------------------------------------------------ */
 
 static struct worker workers[MEMBERS];
@@ -727,6 +834,15 @@ static void close_here(struct rdmamsg *ctx, void *arg)
 	rdmamsg_listener_close(w->listener);
 }
 
+static unsigned int closed_at_workers(void)
+{
+	unsigned int sum = 0;
+
+	for (int i = 0; i < MEMBERS; i++)
+		sum += workers[i].closed;
+	return sum;
+}
+
 /* Each member in its order closes while clients connect. Others serve. */
 static void close_while_connecting(const int order[MEMBERS - 1])
 {
@@ -752,6 +868,7 @@ static void close_while_connecting(const int order[MEMBERS - 1])
 			fail_msg("client %d: %s", i, clients[i].why.text);
 	for (int i = 0; i < CLIENTS; i++)
 		client_end(&clients[i]);
+	WAIT_FOR(closed_at_workers() == CLIENTS);
 	for (int i = 0; i < MEMBERS; i++) {
 		worker_end(&workers[i]);
 		total += workers[i].connected;
@@ -793,6 +910,34 @@ static void threads__contexts_close_EVERY_CLIENT_HEARS(void **state)
 	}
 }
 
+static bool device_is_there(void)
+{
+	struct rdmamsg_device_attr attr = { .size = sizeof(attr) };
+
+	return !rdmamsg_device_query(NULL, &attr);
+}
+
+/* The device goes while clients connect: each client hears of its end. */
+static void threads__device_removed_EVERY_CLIENT_HEARS(void **state)
+{
+	harm_find();
+	for (unsigned int round = 0; round < 3; round++) {
+		clients_open();
+		WAIT_FOR(device_is_there());
+		workers_listen(true);
+		for (int i = 0; i < CLIENTS; i++)
+			(void)client_dial(i);
+		WAIT_FOR(connected >= 8 * round);
+		harm_remove();
+		WAIT_FOR(closed == CLIENTS);
+		WAIT_FOR(harm_removed());
+		harm_add();
+		for (int i = 0; i < MEMBERS; i++)
+			worker_end(&workers[i]);
+		test_close(client_ctx);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -815,16 +960,20 @@ int main(int argc, char **argv)
 		TEST(shutdown__one_of_them_OTHERS_SERVE),
 		TEST(limits__one_is_full_OTHERS_SERVE),
 		TEST(limits__all_are_full_REJECT),
+		TEST(limits__one_address_LEAVES_ROOM_FOR_OTHERS),
 		TEST(limits__an_offender_IS_SLOWED_BY_ALL),
 		TEST(options__that_differ_ARE_NAMED),
 		TEST(options__alone_first_EADDRINUSE),
 		TEST(options__key_of_the_context_IS_THE_SAME),
 		TEST(port__zero_IS_ANOTHER_EACH_TIME),
 		TEST(removed__all_members_HEAR_OF_IT_AND_LISTEN_AGAIN),
+		TEST(lane__reaches_any_member_SESSION_GOES_ON),
+		TEST(fork__child_closes_PARENT_GOES_ON),
 		TEST(threads__each_has_its_share_AND_TALKS),
 		TEST(threads__first_members_close_OTHERS_SERVE_ALL),
 		TEST(threads__last_members_close_OTHERS_SERVE_ALL),
 		TEST(threads__contexts_close_EVERY_CLIENT_HEARS),
+		TEST(threads__device_removed_EVERY_CLIENT_HEARS),
 	};
 
 	return test_main(tests, NULL, argc, argv);
