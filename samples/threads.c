@@ -2,8 +2,8 @@
 /*
  * Threads: threads ADDR
  *
- *	main thread	listens, hands each request to the next context
- *	4 contexts	one thread each; get messages, send answers
+ *	4 contexts	one thread each; they listen on one port, and each gets
+ *			every fourth connection; get messages, send answers
  *	2 workers	make the answers, without a context of their own
  *	1 client	8 connections, checks every answer
  *
@@ -14,7 +14,6 @@
 #include "usage.h"
 
 #include <rdmamsg/endpoint.h>
-#include <rdmamsg/listener.h>
 #include <rdmamsg/rdmamsg.h>
 
 #include <err.h>
@@ -100,21 +99,33 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	rdmamsg_ep_abort(ep);
 }
 
-static void accept_here(struct rdmamsg *ctx, struct rdmamsg_request *req,
-			void *arg)
+static void on_connected(struct rdmamsg_ep *ep)
+{
+	struct server *s = rdmamsg_user(rdmamsg_ep_ctx(ep));
+
+	s->accepted++;
+}
+
+/* The first server takes a free port, and the others share it. */
+static void listen_on(struct rdmamsg *ctx, const char *addr,
+		      char port[static 8])
 {
 	static const struct rdmamsg_handlers on = {
-		.size = sizeof(on), .on_message = on_message,
+		.size = sizeof(on), .on_connected = on_connected,
+		.on_message = on_message,
 	};
-	const struct rdmamsg_ep_options opts = {
-		.size = sizeof(opts), .handlers = &on, .send_queue = 64,
+	const struct rdmamsg_ep_options ep = {
+		.size = sizeof(ep), .handlers = &on, .send_queue = 64,
 	};
-	struct server *s = arg;
+	const struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .ep = &ep,
+		.flags = RDMAMSG_LISTEN_SHARED,
+	};
+	struct rdmamsg_listener *l;
 
-	if (rdmamsg_accept(req, &opts, NULL))
-		warnx("%s", rdmamsg_error());
-	else
-		s->accepted++;
+	if (rdmamsg_listen(ctx, addr, port, &opts, &l))
+		errx(1, "%s", rdmamsg_error());
+	snprintf(port, 8, "%u", rdmamsg_listener_port(l));
 }
 
 static void *serve(void *arg)
@@ -126,23 +137,11 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-/* ---- the main thread -------------------------------------------------- */
-
-static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
-{
-	static unsigned int next;
-	struct server *s = &servers[next++ % CONTEXTS];
-
-	if (rdmamsg_request_move(req, s->ctx, accept_here, s))
-		rdmamsg_reject(req, NULL, 0);
-}
-
 /* ---- the client ------------------------------------------------------- */
 
 struct client {
 	const char *addr;
 	char port[8];
-	struct rdmamsg *server;		/* main() stops it at the end */
 };
 
 static void exchange(struct rdmamsg_ep *ep, int round)
@@ -182,7 +181,6 @@ static void *ask(void *arg)
 		if (rdmamsg_ep_close_wait(ep[i], TIMEOUT_MS))
 			errx(1, "%s", rdmamsg_error());
 	rdmamsg_close(ctx);
-	rdmamsg_stop(c->server);
 	return NULL;
 }
 
@@ -194,7 +192,7 @@ static void start(pthread_t *thread, void *(*fn)(void *), void *arg)
 		errx(1, "no more threads");
 }
 
-static void servers_start(void)
+static void servers_start(const char *addr, char port[static 8])
 {
 	for (int i = 0; i < CONTEXTS; i++) {
 		const struct rdmamsg_options opts = {
@@ -203,34 +201,26 @@ static void servers_start(void)
 
 		if (rdmamsg_open(&servers[i].ctx, &opts))
 			errx(1, "%s", rdmamsg_error());
+		listen_on(servers[i].ctx, addr, port);
 		start(&servers[i].thread, serve, &servers[i]);
 	}
 }
 
 int main(int argc, char **argv)
 {
-	const struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = on_request,
-	};
-	struct client c = { .addr = argv[1] };
+	struct client c = { .addr = argv[1], .port = "0" };
 	pthread_t worker[WORKERS], client;
-	struct rdmamsg_listener *l;
 	unsigned int answered = 0, used = 0;
 
 	usage(argc, argv, "threads ADDR", 1, 1);
 	alarm(LIMIT);
 	if (pipe(jobs) || fcntl(jobs[1], F_SETFL, O_NONBLOCK))
 		err(1, "pipe");
-	if (rdmamsg_open(&c.server, NULL) ||
-	    rdmamsg_listen(c.server, argv[1], "0", &opts, &l))
-		errx(1, "%s", rdmamsg_error());
-	snprintf(c.port, sizeof(c.port), "%u", rdmamsg_listener_port(l));
-	servers_start();
+	servers_start(argv[1], c.port);
 	for (int i = 0; i < WORKERS; i++)
 		start(&worker[i], work, NULL);
 	start(&client, ask, &c);
 
-	rdmamsg_run(c.server);		/* until the client has all answers */
 	pthread_join(client, NULL);
 	close(jobs[1]);			/* ends the workers */
 	for (int i = 0; i < WORKERS; i++)
@@ -239,10 +229,9 @@ int main(int argc, char **argv)
 		rdmamsg_stop(servers[i].ctx);
 		pthread_join(servers[i].thread, NULL);
 		answered += servers[i].answered;
-		used += servers[i].accepted > 0;
+		used += servers[i].accepted == CLIENTS / CONTEXTS;
 	}
-	rdmamsg_close(c.server);
-	printf("threads: %u answers by %d workers, in %u contexts\n", answered,
-	       WORKERS, used);
+	printf("threads: %u answers by %d workers, in %u contexts with equal "
+	       "shares\n", answered, WORKERS, used);
 	return used == CONTEXTS && answered == CLIENTS * ROUNDS ? 0 : 1;
 }
