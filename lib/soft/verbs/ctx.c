@@ -37,14 +37,22 @@ static struct {
 	},
 };
 
-/* Programs read the transport before they open the device. */
+/*
+ * Programs read the transport before they open the device. Other threads may
+ * read it meanwhile, so it is written only if it changes.
+ */
 static void set_transport(void)
 {
 	struct ibv_device *d = &the_ibv_device.ibv;
-	bool iwarp = soft_asks_iwarp();
+	const int transport = soft_asks_iwarp() ? IBV_TRANSPORT_IWARP :
+						  IBV_TRANSPORT_IB;
 
-	d->node_type = iwarp ? IBV_NODE_RNIC : IBV_NODE_CA;
-	d->transport_type = iwarp ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
+	if ((int)__atomic_load_n(&d->transport_type, __ATOMIC_RELAXED) ==
+	    transport)
+		return;
+	__atomic_store_n(&d->node_type, transport == IBV_TRANSPORT_IWARP ?
+			 IBV_NODE_RNIC : IBV_NODE_CA, __ATOMIC_RELAXED);
+	__atomic_store_n(&d->transport_type, transport, __ATOMIC_RELAXED);
 }
 
 struct ibv_device **soft_get_device_list(int *num)
