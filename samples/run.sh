@@ -323,7 +323,7 @@ output_full()
 sample_usage()
 {
 	for sample in echo echo-client own-loop ev-loop threads srq apm \
-		rc-pingpong atomics dc layout allreduce rss
+		rc-pingpong atomics dc layout allreduce rss chat
 	do
 		# configure --without-ev
 		[ -x "$bin/$sample" ] || [ $sample != ev-loop ] || continue
@@ -339,6 +339,7 @@ sample_usage()
 	! [ -x "$bin/ev-loop" ] ||
 		complains 2 'Usage: ev-loop ADDR' "$bin/ev-loop"
 	complains 2 'Usage: echo .HOST. PORT' "$bin/echo" 1 2 3
+	complains 2 "'talk' is neither serve nor join" "$bin/chat" talk x 1
 	complains 2 '-a ADDR is missing' "$bin/srq"
 	complains 2 'no operand' "$bin/srq" -a "$addr" x
 	complains 2 '-a ADDR is missing' "$bin/apm"
@@ -1570,6 +1571,103 @@ echo_sample()
 	start "$bin/echo" "$addr" 0
 	returns 0 "$bin/echo-client" "$addr" "$port" 'one two' '' three
 	printf 'one two\n\nthree\n' | cmp - "$work/said"
+}
+
+# joins NAME: a client of the chat reads from the pipe NAME, until its pid's end.
+joins()
+{
+	mkfifo "$1.in"
+	"$bin/chat" join "$addr" "$port" <"$1.in" >"$1" 2>&1 &
+	pids="$pids $!"
+	eval "$1=$!"
+}
+
+# chat_starts [GRACE_MS]: a server and three clients, ann, bob and eve.
+chat_starts()
+{
+	pids='' ann='' bob='' eve=''
+	trap 'status=$?; kill -KILL $pids 2>/dev/null || :
+	stop_server; exit $status' EXIT
+	start "$bin/chat" serve "$addr" 0 "$@"
+	joins ann
+	exec 5>ann.in
+	await grep -q '^0: welcome' ann
+	joins bob
+	exec 6>bob.in
+	await grep -q '^0: welcome' bob
+	joins eve
+	exec 7>eve.in
+	await grep -q '^0: welcome' eve
+}
+
+# chat_ends NAME STATUS
+chat_ends()
+{
+	status=0
+	eval "wait \$$1" || status=$?
+	[ $status -eq "$2" ] || {
+		cat "$1"
+		return 1
+	}
+}
+
+chat_sample()
+{
+	chat_starts
+	echo 'hello all' >&5
+	await grep -q '^1: hello all$' bob
+	await grep -q '^1: hello all$' eve
+	not grep -q hello ann
+	seq 250 >&6	# a queue holds these
+	await grep -q '^2: 250$' ann
+	seq 250 >numbers
+	sed -n 's/^2: //p' ann | cmp - numbers
+	exec 7>&-	# eve leaves
+	chat_ends eve 0
+	expects "$work/server" '^client 3 has left: closed'
+	end_server TERM 0
+	chat_ends ann 0
+	chat_ends bob 0
+	expects ann 'closed by the peer'
+	expects "$work/server" '^0 connections did not end gracefully'
+}
+
+# ann_writes COUNT: eve has the lines before there are more than her queue holds
+ann_writes()
+{
+	for last in $(seq 200 200 "$1")
+	do
+		seq $((last - 199)) "$last" >&5
+		await grep -q "^1: $last\$" eve
+	done
+}
+
+# A client that is slow for a while misses lines, and is told how many.
+chat_slow()
+{
+	chat_starts 600000
+	kill -STOP "$bob"
+	ann_writes 1000
+	kill -CONT "$bob"
+	await grep -q '^0: you have missed [0-9]* lines' bob
+	missed=$(sed -n 's/^0: you have missed \([0-9]*\) .*/\1/p' bob)
+	[ "$(($(grep -c '^1: ' bob) + missed))" -eq 1000 ]
+	end_server TERM 0
+	chat_ends bob 0
+}
+
+# A client that stays slow is dropped, and the others go on.
+chat_dropped()
+{
+	chat_starts 1
+	kill -STOP "$bob"
+	ann_writes 1000
+	await grep -q '^client 2 has left: ' "$work/server"
+	expects "$work/server" '^client 2 is too slow'
+	kill -CONT "$bob"
+	chat_ends bob 1
+	end_server TERM 0
+	chat_ends eve 0
 }
 
 # Each of the two says hello to the other, also when the client comes first.
@@ -2894,6 +2992,9 @@ terminal()
 run hello hello
 run echo echo_sample
 run own-loop returns 0 "$bin/own-loop" "$addr"
+run chat chat_sample
+run chat-slow chat_slow
+run chat-dropped chat_dropped
 if [ -x "$bin/ev-loop" ]
 then run ev-loop returns 0 "$bin/ev-loop" "$addr"
 else echo "skip ev-loop # built without libev"
