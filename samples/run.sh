@@ -323,7 +323,8 @@ output_full()
 sample_usage()
 {
 	for sample in echo echo-client own-loop ev-loop threads srq apm \
-		rc-pingpong atomics dc layout allreduce rss chat
+		rc-pingpong atomics dc layout allreduce rss chat \
+		rpc
 	do
 		# configure --without-ev
 		[ -x "$bin/$sample" ] || [ $sample != ev-loop ] || continue
@@ -340,6 +341,8 @@ sample_usage()
 		complains 2 'Usage: ev-loop ADDR' "$bin/ev-loop"
 	complains 2 'Usage: echo .HOST. PORT' "$bin/echo" 1 2 3
 	complains 2 "'talk' is neither serve nor join" "$bin/chat" talk x 1
+	complains 2 "'ask' is neither serve nor call" "$bin/rpc" ask x 1
+	complains 2 '1 to 1024 calls' "$bin/rpc" call x 1
 	complains 2 '-a ADDR is missing' "$bin/srq"
 	complains 2 'no operand' "$bin/srq" -a "$addr" x
 	complains 2 '-a ADDR is missing' "$bin/apm"
@@ -1668,6 +1671,53 @@ chat_dropped()
 	chat_ends bob 1
 	end_server TERM 0
 	chat_ends eve 0
+}
+
+# Answers come in any order, and a call ends once, whatever ends it.
+rpc_sample()
+{
+	start "$bin/rpc" serve "$addr" 0
+	returns 0 "$bin/rpc" call "$addr" "$port" 'sleep 500' 'upper one' \
+		'50:sleep 600000' 'divide 0' 'cancel:sleep 600000'
+	said '^sleep 500: awake$'
+	said '^upper one: ONE$'
+	said '^sleep 600000: the deadline is over; the server may have done it$'
+	said '^divide 0: error: no such function$'
+	said '^sleep 600000: cancelled; '
+	[ "$(wc -l <said)" -eq 5 ]
+	await grep -q '^call 3 is cancelled' "$work/server"
+	end_server TERM 0
+}
+
+# A call that waits behind others is cancelled before the server has it.
+rpc_many()
+{
+	start "$bin/rpc" serve "$addr" 0
+	# shellcheck disable=SC2046 # words
+	returns 0 "$bin/rpc" call "$addr" "$port" \
+		$(seq -f 'cancel-not-%g' 500) 'cancel:upper it' >/dev/null
+	[ "$(grep -c '^cancel-not-[0-9]*: error: no such' said)" -eq 500 ]
+	said '^upper it: cancelled; never sent$'
+	end_server TERM 0
+	not grep -q cancelled "$work/server"
+}
+
+# Calls under way fail with the reason of the connection.
+rpc_killed()
+{
+	start "$bin/rpc" serve "$addr" 0
+	"$bin/rpc" call "$addr" "$port" 'upper first' 'sleep 600000' \
+		>told 2>&1 &
+	client=$!
+	await grep -q '^upper first: FIRST' told
+	kill -KILL "$server"
+	status=0
+	wait $client || status=$?
+	[ $status -eq 1 ]
+	expects told '^sleep 600000: failed: .*killed'
+	stop_server
+	returns 1 "$bin/rpc" call "$addr" "$port" 'upper more'
+	said '^upper more: failed: '
 }
 
 # Each of the two says hello to the other, also when the client comes first.
@@ -2999,6 +3049,9 @@ if [ -x "$bin/ev-loop" ]
 then run ev-loop returns 0 "$bin/ev-loop" "$addr"
 else echo "skip ev-loop # built without libev"
 fi
+run rpc rpc_sample
+run rpc-many rpc_many
+run rpc-killed rpc_killed
 run threads returns 0 "$bin/threads" "$addr"
 run rc-pingpong rc_pingpong
 run rc-pingpong-device rc_pingpong_device
