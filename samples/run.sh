@@ -324,7 +324,7 @@ sample_usage()
 {
 	for sample in echo echo-client own-loop ev-loop threads srq apm \
 		rc-pingpong atomics dc layout allreduce rss chat \
-		rpc kv
+		rpc kv snapshot
 	do
 		# configure --without-ev
 		[ -x "$bin/$sample" ] || [ $sample != ev-loop ] || continue
@@ -342,6 +342,8 @@ sample_usage()
 	complains 2 'Usage: echo .HOST. PORT' "$bin/echo" 1 2 3
 	complains 2 "'talk' is neither serve nor join" "$bin/chat" talk x 1
 	complains 2 'Usage: kv serve' "$bin/kv" serve x
+	complains 2 "'have' is neither publish nor follow" "$bin/snapshot" \
+		have x x x x
 	complains 2 "'ask' is neither serve nor call" "$bin/rpc" ask x 1
 	complains 2 '1 to 1024 calls' "$bin/rpc" call x 1
 	complains 2 '-a ADDR is missing' "$bin/srq"
@@ -1765,6 +1767,53 @@ kv_torn()
 	end_server TERM 0
 }
 
+# follows NAME: a follower of the table
+follows()
+{
+	"$bin/snapshot" follow 239.77.77.78 "$addr" "$port" 3000 >"$1" 2>&1 &
+	eval "$1=$!"
+	await grep -q '^the table has' "$1"
+}
+
+# ends_alike NAME: the follower has the publisher's table.
+ends_alike()
+{
+	eval "wait \$$1" || {
+		cat "$1"
+		return 1
+	}
+	expects "$1" "$(grep '^the sum is' "$work/server")"
+}
+
+# One follower comes before the first change, and one in the middle.
+snapshot_late()
+{
+	start "$bin/snapshot" publish 239.77.77.78 "$addr" 0 3000
+	follows early
+	await grep -q '^200 changes' "$work/server"
+	follows late
+	await grep -q '^the sum is' "$work/server"
+	ends_alike early
+	ends_alike late
+	had=$(sed -n 's/^the table has \([0-9]*\) .*/\1/p' late | head -n 1)
+	[ "$had" -ge 200 ]
+	end_server TERM 0
+}
+
+# A follower that was stopped for too long asks for the table again.
+snapshot_lost()
+{
+	start "$bin/snapshot" publish 239.77.77.78 "$addr" 0 3000
+	follows stopped
+	kill -STOP "$stopped"
+	await grep -q '^the sum is' "$work/server"
+	kill -CONT "$stopped"
+	ends_alike stopped
+	expects stopped 'changes are lost$'
+	[ "$(grep -c '^the table has' stopped)" -ge 2 ]
+	end_server TERM 0
+}
+
 # Each of the two says hello to the other, also when the client comes first.
 hello()
 {
@@ -3099,6 +3148,8 @@ run rpc-many rpc_many
 run rpc-killed rpc_killed
 run kv kv_sample
 run kv-torn kv_torn
+run snapshot snapshot_late
+run snapshot-lost snapshot_lost
 run threads returns 0 "$bin/threads" "$addr"
 run rc-pingpong rc_pingpong
 run rc-pingpong-device rc_pingpong_device
