@@ -1814,6 +1814,30 @@ snapshot_lost()
 	end_server TERM 0
 }
 
+# cxx20 ARGUMENT...: a compiler that has coroutines, if there is one
+cxx20()
+{
+	# shellcheck disable=SC2086 # words
+	${CXX:-c++} -std=c++20 "$@"
+}
+
+has_coroutines()
+{
+	echo '#include <coroutine>' |
+		cxx20 -fsyntax-only -x c++ - >/dev/null 2>&1
+}
+
+coroutine_sample()
+{
+	cxx20 -Wall -Wextra -Werror -I"$samples/../include" -o coroutine \
+		"$samples/coroutine.cc" "$build/.libs/librdmamsg.so"
+	LD_LIBRARY_PATH=$build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+	export LD_LIBRARY_PATH
+	returns 0 ./coroutine "$addr"
+	said '^1000 messages there and back: closed$'
+	complains 2 'Usage: coroutine ADDR' ./coroutine
+}
+
 # Each of the two says hello to the other, also when the client comes first.
 hello()
 {
@@ -3150,6 +3174,10 @@ run kv kv_sample
 run kv-torn kv_torn
 run snapshot snapshot_late
 run snapshot-lost snapshot_lost
+if has_coroutines
+then run coroutine coroutine_sample
+else echo "skip coroutine # there is no compiler of C++20"
+fi
 run threads returns 0 "$bin/threads" "$addr"
 run rc-pingpong rc_pingpong
 run rc-pingpong-device rc_pingpong_device
