@@ -102,6 +102,16 @@ for p in $pages; do
 	bad=1
 done
 
+# rdmamsg-index(7) has a place for each call.
+sed -n 's/^[ 	]*\(rdmamsg_[a-z_0-9]*\);.*/\1/p' "$srcdir/lib/rdmamsg.map" \
+	> "$tmp/calls"
+while read -r call; do
+	[ -f "$man/man3/$call.3" ] || continue
+	grep -q "^\.BR $call (3)" "$man/man7/rdmamsg-index.7" && continue
+	echo "rdmamsg-index(7) does not name $call(3)"
+	bad=1
+done < "$tmp/calls"
+
 # Each options struct has a page.
 for s in $(cat "$srcdir"/include/rdmamsg/*.h |
 	   sed -n 's/^struct \(rdmamsg_\([a-z]*_\)\{0,1\}options\) {$/\1/p'); do
