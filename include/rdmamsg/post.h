@@ -30,8 +30,9 @@ enum rdmamsg_op_flags {
 /*
  * An operation. A field that its kind does not use is 0. The call copies the
  * struct, and what 'key', 'operand', 'compare' and the masks point to. What
- * 'sge', 'layout' and 'result' point to is lent until on_complete, or until
- * on_closed if there is no cookie; the array of entries itself is copied.
+ * 'sge', 'layout' and 'result' point to is lent until on_complete (but see
+ * RDMAMSG_OVERDUE), or until on_closed if there is no cookie; the array of
+ * entries itself is copied.
  */
 struct rdmamsg_op {
 	size_t size;
@@ -65,14 +66,41 @@ struct rdmamsg_op {
 	const void *mask;
 	const void *compare_mask;	/* COMPARE_SWAP: bits to compare */
 	void *result;			/* the value before, or NULL */
+
+	/* from the call on; 0: none; needs a cookie. See RDMAMSG_OVERDUE */
+	uint32_t timeout_ms;
+	/* with timeout_ms: the end after RDMAMSG_OVERDUE; or NULL */
+	void (*on_late)(struct rdmamsg_ep *ep, void *cookie, int status);
 };
+
+/*
+ * Statuses of on_complete after timeout_ms, if the operation has not ended. The
+ * connection goes on, and later operations are not affected.
+ *
+ * RDMAMSG_TIMED_OUT: the operation had not begun, and never will: the peer gets
+ * nothing of the message, and no memory was or will be read or written. What was
+ * lent is the program's again.
+ *
+ * RDMAMSG_OVERDUE: the operation has begun and cannot be taken back. A message
+ * may or may not arrive, a WRITE or atomic operation may or may not change the
+ * peer's memory, now or later, and a READ may still write to 'sge'. What was
+ * lent stays lent, 'result' as well, until on_late, or until on_closed without
+ * on_late. on_complete does not come again.
+ *
+ * on_late comes once for each operation with RDMAMSG_OVERDUE, before on_closed,
+ * with the status that on_complete would have had: 0 if the operation is done
+ * after all, and its data is there. Then what was lent is the program's again.
+ */
+#define RDMAMSG_TIMED_OUT	(-110)	/* -ETIMEDOUT */
+#define RDMAMSG_OVERDUE		(-62)	/* -ETIME */
 
 /*
  * Begins the operation, as the short form of its kind does: rdmamsg_sendv(),
  * rdmamsg_write(), rdmamsg_read(), rdmamsg_fetch_add(), rdmamsg_compare_swap(),
  * rdmamsg_flush(), with the same errors and the same order. -EINVAL: there is no
  * such kind, or a field is not 0 that the kind does not use; rdmamsg_error()
- * names the field. The context's thread.
+ * names the field. -EINVAL: timeout_ms without a cookie or above INT32_MAX,
+ * on_late without timeout_ms. -ENOMEM. The context's thread.
  *
  * A SEND with regions: a message above eager_max of rdmamsg_ep_query() is
  * neither copied nor registered again, because the peer reads it with the keys

@@ -283,6 +283,8 @@ struct rdmamsg_handlers {
 	 * refused the key, which ends the connection. Either the key is wrong
 	 * or the peer's process was killed.
 	 * RDMAMSG_IN_DOUBT of <rdmamsg/failover.h>: an atomic operation.
+	 * RDMAMSG_TIMED_OUT and RDMAMSG_OVERDUE of <rdmamsg/post.h>: its
+	 * timeout_ms has passed.
 	 */
 	void (*on_complete)(struct rdmamsg_ep *ep, void *cookie, int status);
 

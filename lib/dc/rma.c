@@ -63,8 +63,11 @@ int rdmamsg__dc_issue(struct rdmamsg_ep *ep, const struct dc_op *o,
 		return rdmamsg_fetch_add(ep, o->key, o->offset, o->operand,
 					 o->result, o->flags, cookie);
 	case DC_MASKED:
-		return rdmamsg__masked_issue(ep, o->masked, o->key, o->offset,
-					     o->result, o->flags, cookie);
+		return rdmamsg__masked_issue(ep, o->masked, &(struct rma_ask){
+			.key = o->key, .offset = o->offset,
+			.result = o->result, .flags = o->flags,
+			.cookie = cookie,
+		});
 	default:
 		return rdmamsg_compare_swap(ep, o->key, o->offset, o->expected,
 					    o->operand, o->result, o->flags,
@@ -280,6 +283,10 @@ int rdmamsg_dc_post(struct rdmamsg_dc_address *a,
 		ret = rdmamsg__op_take(&op, given, name);
 	if (ret)
 		return ret;
+	if (op.timeout_ms || op.on_late)
+		return rdmamsg__fail(-EOPNOTSUPP, "%s: no timeout_ms yet: "
+				     "rdmamsg_post() on a connection has it",
+				     name);
 	if (op.kind == RDMAMSG_OP_SEND)
 		return send_plain(a, &op, name);
 	if (op.kind == RDMAMSG_OP_FLUSH)

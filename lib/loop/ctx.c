@@ -38,6 +38,7 @@
 #include "session/lent.h"
 #include "session/recv.h"
 #include "session/secret.h"
+#include "session/deadline.h"
 #include "session/sessions.h"
 #include "session/shared.h"
 #include "session/srq_share.h"
@@ -106,6 +107,7 @@ static void context_free(struct rdmamsg *ctx)
 static void context_end(struct rdmamsg *ctx)
 {
 	rdmamsg__secret_free(ctx->sessions->secret);
+	rdmamsg__deadlines_free(ctx->sessions);
 	rdmamsg__ctx_number_free(ctx->number);
 	context_free(ctx);
 }

@@ -146,7 +146,8 @@ static int blocks(const struct layout *l, uint64_t at, size_t len,
 }
 
 static int send_copy(struct rdmamsg_ep *ep, const struct rdmamsg_layout *layout,
-		     uint64_t offset, size_t len, uint32_t tag, void *cookie)
+		     uint64_t offset, size_t len, uint32_t tag, void *cookie,
+		     enum tell tell)
 {
 	struct rdmamsg_msg *msg;
 	int err = rdmamsg_msg_alloc(ep, len, &msg);
@@ -156,7 +157,9 @@ static int send_copy(struct rdmamsg_ep *ep, const struct rdmamsg_layout *layout,
 	err = rdmamsg_layout_copy_out(layout, offset, rdmamsg_msg_data(msg),
 				      len);
 	if (!err)
-		err = rdmamsg_msg_send(ep, msg, tag, cookie);
+		err = tell == TELL_DEADLINE ?
+		      rdmamsg__msg_send(ep, msg, tag, cookie) :
+		      rdmamsg_msg_send(ep, msg, tag, cookie);
 	if (err)
 		rdmamsg_msg_free(msg);
 	else
@@ -166,7 +169,7 @@ static int send_copy(struct rdmamsg_ep *ep, const struct rdmamsg_layout *layout,
 
 int rdmamsg__layout_send(struct rdmamsg_ep *ep, struct rdmamsg_layout *layout,
 			 uint64_t offset, size_t len, uint32_t tag,
-			 void *cookie)
+			 void *cookie, enum tell tell)
 {
 	struct iovec iov[RDMAMSG_SEGMENTS_MAX];
 	int n, err = rdmamsg__tx_check(ep);
@@ -185,6 +188,7 @@ int rdmamsg__layout_send(struct rdmamsg_ep *ep, struct rdmamsg_layout *layout,
 	if (err)
 		return err;
 	n = blocks(&layout->map->desc, offset, len, iov);
-	return n || !len ? rdmamsg_sendv(ep, iov, n, tag, cookie) :
-	       send_copy(ep, layout, offset, len, tag, cookie);
+	return n || !len ? rdmamsg__sendv_regions(ep, iov, NULL, n, tag, cookie,
+						  tell) :
+	       send_copy(ep, layout, offset, len, tag, cookie, tell);
 }

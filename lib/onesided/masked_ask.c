@@ -142,17 +142,13 @@ int rdmamsg__masked_take(struct masked *m, const struct rdmamsg_op *op,
 }
 
 int rdmamsg__masked_issue(struct rdmamsg_ep *ep, const struct masked *m,
-			  const struct rdmamsg_key *key, uint64_t offset,
-			  void *result, uint32_t flags, void *cookie)
+			  struct rma_ask *a)
 {
-	struct rma_ask a = {
-		.key = key, .offset = offset, .flags = flags,
-		.cookie = cookie, .masked = m, .result = result,
-		.bytes = m->size,
-	};
-	int err = choose(ep, m->size, &a.kind);
+	int err = choose(ep, m->size, &a->kind);
 
-	return err ? err : rdmamsg__rma_ask(ep, &a);
+	a->masked = m;
+	a->bytes = m->size;
+	return err ? err : rdmamsg__rma_ask(ep, a);
 }
 
 /* ---- public ----------------------------------------------------------- */

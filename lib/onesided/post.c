@@ -4,9 +4,12 @@
 #include "onesided/post.h"
 #include "onesided/rma_ask.h"
 #include "onesided/send_entries.h"
+#include "session/deadline.h"
+#include "session/op.h"
 #include "session/send.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -109,57 +112,134 @@ int rdmamsg__op_take(struct rdmamsg_op *op, const struct rdmamsg_op *given,
 	return err ? err : check(op, call);
 }
 
-static int post_write(struct rdmamsg_ep *ep, const struct rdmamsg_op *op)
+static struct rma_ask ask_of(const struct rdmamsg_op *op)
 {
-	const uint32_t flags = op->flags & ~(uint32_t)RDMAMSG_OP_NOTIFY;
-
-	if (op->flags == flags)
-		return rdmamsg_write(ep, op->sge, (int)op->count, op->key,
-				     op->offset, flags, op->cookie);
-	return rdmamsg__rma_ask(ep, &(struct rma_ask){
-		.kind = RMA_WRITE, .entry = op->sge, .count = (int)op->count,
-		.key = op->key, .offset = op->offset, .flags = flags,
-		.cookie = op->cookie, .notify = true, .value = op->imm,
-	});
+	return (struct rma_ask){
+		.entry = op->sge, .count = (int)op->count, .key = op->key,
+		.offset = op->offset, .result = op->result,
+		.flags = op->flags & ~(uint32_t)RDMAMSG_OP_NOTIFY,
+		.cookie = op->cookie, .value = op->imm,
+		.notify = op->flags & RDMAMSG_OP_NOTIFY,
+	};
 }
 
-static int post_masked(struct rdmamsg_ep *ep, const struct rdmamsg_op *op)
+static int post_write(struct rdmamsg_ep *ep, const struct rdmamsg_op *op)
 {
+	struct rma_ask a;
+
+	if (!(op->flags & RDMAMSG_OP_NOTIFY))
+		return rdmamsg_write(ep, op->sge, (int)op->count, op->key,
+				     op->offset, op->flags, op->cookie);
+	a = ask_of(op);
+	a.kind = RMA_WRITE;
+	return rdmamsg__rma_ask(ep, &a);
+}
+
+static int post_masked(struct rdmamsg_ep *ep, const struct rdmamsg_op *op,
+		       enum tell tell)
+{
+	struct rma_ask a = ask_of(op);
 	struct masked m;
 	int err = rdmamsg__masked_take(&m, op, "rdmamsg_post");
 
-	return err ? err : rdmamsg__masked_issue(ep, &m, op->key, op->offset,
-						 op->result, op->flags,
-						 op->cookie);
+	a.tell = (uint8_t)tell;
+	return err ? err : rdmamsg__masked_issue(ep, &m, &a);
+}
+
+/* The operands of an atomic operation without masks. */
+static int take_operands(const struct rdmamsg_op *op, uint64_t *operand,
+			 uint64_t *compare)
+{
+	const bool swaps = op->kind == RDMAMSG_OP_COMPARE_SWAP;
+
+	if (!op->operand || (swaps && !op->compare))
+		return rdmamsg__fail(-EINVAL, "rdmamsg_post: %s is NULL",
+				     op->operand ? "compare" : "operand");
+	memcpy(operand, op->operand, sizeof(*operand));
+	if (swaps)
+		memcpy(compare, op->compare, sizeof(*compare));
+	return 0;
 }
 
 static int post_atomic(struct rdmamsg_ep *ep, const struct rdmamsg_op *op)
 {
-	uint64_t operand, compare;
+	uint64_t operand, compare = 0;
+	int err;
 
 	if (op->width)
-		return post_masked(ep, op);
-	if (!op->operand ||
-	    (op->kind == RDMAMSG_OP_COMPARE_SWAP && !op->compare))
-		return rdmamsg__fail(-EINVAL, "rdmamsg_post: %s is NULL",
-				     op->operand ? "compare" : "operand");
-	memcpy(&operand, op->operand, sizeof(operand));
+		return post_masked(ep, op, TELL_PROGRAM);
+	err = take_operands(op, &operand, &compare);
+	if (err)
+		return err;
 	if (op->kind == RDMAMSG_OP_FETCH_ADD)
 		return rdmamsg_fetch_add(ep, op->key, op->offset, operand,
 					 op->result, op->flags, op->cookie);
-	memcpy(&compare, op->compare, sizeof(compare));
 	return rdmamsg_compare_swap(ep, op->key, op->offset, compare, operand,
 				    op->result, op->flags, op->cookie);
 }
 
-static int post_send(struct rdmamsg_ep *ep, const struct rdmamsg_op *op)
+static int post_send(struct rdmamsg_ep *ep, const struct rdmamsg_op *op,
+		     enum tell tell)
 {
 	if (op->layout)
 		return rdmamsg__layout_send(ep, op->layout, op->offset,
-					    op->len, op->tag, op->cookie);
+					    op->len, op->tag, op->cookie, tell);
 	return rdmamsg__send_entries(ep, op->sge, (int)op->count, op->tag,
-				     op->key, op->cookie);
+				     op->key, op->cookie, tell);
 }
+
+/* ---- with a deadline --------------------------------------------------- */
+
+/* The short forms have none. */
+static int issue(struct rdmamsg_ep *ep, const struct rdmamsg_op *op)
+{
+	static const enum rma_kind kinds[] = {
+		[RDMAMSG_OP_WRITE] = RMA_WRITE, [RDMAMSG_OP_READ] = RMA_READ,
+		[RDMAMSG_OP_FETCH_ADD] = RMA_FETCH_ADD,
+		[RDMAMSG_OP_COMPARE_SWAP] = RMA_COMPARE_SWAP,
+	};
+	struct rma_ask a;
+	int err = 0;
+
+	if (op->kind == RDMAMSG_OP_SEND)
+		return post_send(ep, op, TELL_DEADLINE);
+	if (op->kind == RDMAMSG_OP_FLUSH)
+		return rdmamsg__rma_flush(ep, op->cookie, TELL_DEADLINE);
+	if (op->width)
+		return post_masked(ep, op, TELL_DEADLINE);
+	a = ask_of(op);
+	a.kind = kinds[op->kind];
+	a.tell = TELL_DEADLINE;
+	if (a.kind == RMA_FETCH_ADD || a.kind == RMA_COMPARE_SWAP) {
+		a.bytes = sizeof(a.operand);
+		err = take_operands(op, &a.operand, &a.expected);
+	}
+	return err ? err : rdmamsg__rma_ask(ep, &a);
+}
+
+static int post_until(struct rdmamsg_ep *ep, struct rdmamsg_op *op)
+{
+	struct op_deadline *d;
+	int err;
+
+	if (!op->timeout_ms || !op->cookie || op->timeout_ms > INT32_MAX)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_post: %s",
+				     !op->timeout_ms ?
+				     "on_late without timeout_ms" :
+				     !op->cookie ?
+				     "timeout_ms needs a cookie" :
+				     "timeout_ms is above INT32_MAX");
+	err = rdmamsg__deadline_new(ep, op, &d);
+	if (err)
+		return err;
+	op->cookie = d;
+	err = issue(ep, op);
+	if (err)
+		rdmamsg__deadline_drop(ep, d);
+	return err;
+}
+
+/* ---- public ------------------------------------------------------------ */
 
 int rdmamsg_post(struct rdmamsg_ep *ep, const struct rdmamsg_op *given)
 {
@@ -170,9 +250,11 @@ int rdmamsg_post(struct rdmamsg_ep *ep, const struct rdmamsg_op *given)
 		err = rdmamsg__op_take(&op, given, "rdmamsg_post");
 	if (err)
 		return err;
+	if (op.timeout_ms || op.on_late)
+		return post_until(ep, &op);
 	switch (op.kind) {
 	case RDMAMSG_OP_SEND:
-		return post_send(ep, &op);
+		return post_send(ep, &op, TELL_PROGRAM);
 	case RDMAMSG_OP_WRITE:
 		return post_write(ep, &op);
 	case RDMAMSG_OP_READ:

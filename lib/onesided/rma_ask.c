@@ -337,6 +337,7 @@ rdmamsg__rma_ask(struct rdmamsg_ep *ep, const struct rma_ask *a)
 		rdmamsg__rma_put(ep, r);
 		return ret;
 	}
+	r->op.tell = r->after = a->tell;
 	count(ep, r->kind, r->left);
 	rdmamsg__rma_start(ep, r);
 	return 0;
@@ -482,7 +483,7 @@ int rdmamsg_write(struct rdmamsg_ep *ep, const struct rdmamsg_sge *src,
  * A write of nothing, behind the others: its end is theirs where completions
  * come in order. Elsewhere it has a proof.
  */
-int rdmamsg_flush(struct rdmamsg_ep *ep, void *cookie)
+int rdmamsg__rma_flush(struct rdmamsg_ep *ep, void *cookie, enum tell tell)
 {
 	const struct rma_ask a = { .kind = RMA_WRITE };
 	struct rma *r = NULL;
@@ -501,11 +502,17 @@ int rdmamsg_flush(struct rdmamsg_ep *ep, void *cookie)
 	r->kind = RMA_WRITE;
 	r->flush = true;
 	r->op.cookie = cookie;
+	r->op.tell = r->after = (uint8_t)tell;
 	r->raddr = 0;
 	r->rkey = r->given = 0;
 	r->peer_region = 0;
 	rdmamsg__rma_start(ep, r);
 	return 0;
+}
+
+int rdmamsg_flush(struct rdmamsg_ep *ep, void *cookie)
+{
+	return rdmamsg__rma_flush(ep, cookie, TELL_PROGRAM);
 }
 
 int rdmamsg_read(struct rdmamsg_ep *ep, const struct rdmamsg_sge *dst,

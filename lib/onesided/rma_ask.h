@@ -26,6 +26,7 @@ struct rma_ask {
 	uint32_t value;
 	uint64_t operand, expected;
 	void *result;
+	uint8_t tell;			/* enum tell */
 };
 
 /* Returns 0 if regions of ctx can be registered on the endpoint's device. */
@@ -43,13 +44,17 @@ int rdmamsg__region_here(struct rdmamsg_ep *ep, struct rdmamsg_region *region,
 /* Takes the operands of an extended atomic. call: the public call. -EINVAL */
 int rdmamsg__masked_take(struct masked *m, const struct rdmamsg_op *op,
 			 const char *call);
-/* Begins a masked compare-and-swap, or an addition by fields. */
+/*
+ * Begins a masked compare-and-swap, or an addition by fields. Sets 'kind',
+ * 'masked' and 'bytes' of the rest, which is set.
+ */
 int rdmamsg__masked_issue(struct rdmamsg_ep *ep, const struct masked *m,
-			  const struct rdmamsg_key *key, uint64_t offset,
-			  void *result, uint32_t flags, void *cookie);
+			  struct rma_ask *a);
 
 /* rma_ask.c */
 /* Checks the operation. Accepts it, and returns 0, or returns -errno. */
 int rdmamsg__rma_ask(struct rdmamsg_ep *ep, const struct rma_ask *a);
+/* As rdmamsg_flush(). */
+int rdmamsg__rma_flush(struct rdmamsg_ep *ep, void *cookie, enum tell tell);
 
 #endif

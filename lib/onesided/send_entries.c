@@ -60,7 +60,8 @@ static int take_entries(struct rdmamsg_ep *ep, const struct rdmamsg_sge *src,
 
 int rdmamsg__send_entries(struct rdmamsg_ep *ep, const struct rdmamsg_sge *src,
 			  int count, uint32_t tag,
-			  const struct rdmamsg_key *key, void *cookie)
+			  const struct rdmamsg_key *key, void *cookie,
+			  enum tell tell)
 {
 	struct rdmamsg_region *regions[RDMAMSG_SEGMENTS_MAX];
 	struct iovec iov[RDMAMSG_SEGMENTS_MAX];
@@ -71,6 +72,7 @@ int rdmamsg__send_entries(struct rdmamsg_ep *ep, const struct rdmamsg_sge *src,
 	if (ret)
 		return ret;
 	return key ? rdmamsg__send_invalidate(ep, iov, count, tag, key,
-					      cookie) :
-	       rdmamsg__sendv_regions(ep, iov, regions, count, tag, cookie);
+					      cookie, tell) :
+	       rdmamsg__sendv_regions(ep, iov, regions, count, tag, cookie,
+				      tell);
 }

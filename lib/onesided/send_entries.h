@@ -9,6 +9,8 @@
 #include <rdmamsg/layout.h>
 #include <rdmamsg/rma.h>
 
+#include "session/op.h"
+
 /*
  * Sends the entries as one message. A message above eager_max is read by the
  * peer with the keys of the entries' regions; an entry without a region is as in
@@ -16,11 +18,12 @@
  */
 int rdmamsg__send_entries(struct rdmamsg_ep *ep, const struct rdmamsg_sge *src,
 			  int count, uint32_t tag,
-			  const struct rdmamsg_key *key, void *cookie);
+			  const struct rdmamsg_key *key, void *cookie,
+			  enum tell tell);
 
 /* layout_ep.c: sends len bytes of the layout from 'offset' on as one message. */
 int rdmamsg__layout_send(struct rdmamsg_ep *ep, struct rdmamsg_layout *layout,
 			 uint64_t offset, size_t len, uint32_t tag,
-			 void *cookie);
+			 void *cookie, enum tell tell);
 
 #endif

@@ -151,7 +151,7 @@ struct onesided {
 	struct rma *all, *free;		/* NULL until first used */
 	struct rdmamsg_msg *results;
 	struct list windows;
-	uint32_t awaited;		/* ops with rma.awaited */
+	uint32_t awaited;		/* ops with AFTER_ANSWER */
 	bool wanted;			/* a call has returned -EAGAIN */
 	uint8_t can;			/* 1 << enum rma_kind, when connected */
 	uint8_t ways;			/* kinds of 'can' that may be posted */

@@ -11,6 +11,7 @@
 #include "base/list.h"
 #include "base/util.h"
 #include "lane/lane.h"
+#include "session/deadline.h"
 #include "session/ep.h"
 #include "session/flow.h"
 #include "session/lent.h"
@@ -56,13 +57,13 @@ int rdmamsg_ep_resume(struct rdmamsg_ep *ep)
 
 static bool is_send(const struct op *op, const void *cookie)
 {
-	return (op->kind == OP_EAGER || op->kind == OP_RNDV) && !op->waiter &&
-	       op->cookie == cookie;
+	return (op->kind == OP_EAGER || op->kind == OP_RNDV) &&
+	       rdmamsg__op_has(op, cookie);
 }
 
 static bool has_cookie(const struct op *op, const void *cookie)
 {
-	return op && !op->waiter && op->kind != OP_CTRL && op->cookie == cookie;
+	return op && rdmamsg__op_has(op, cookie);
 }
 
 /* Returns true if an operation that has begun has the cookie. */
@@ -89,14 +90,21 @@ static bool has_begun(const struct rdmamsg_ep *ep, const void *cookie)
 	return false;
 }
 
-static void cancel(struct rdmamsg_ep *ep, struct op *op)
+void rdmamsg__flow_take_back(struct rdmamsg_ep *ep, struct op *op)
 {
 	list_del(&op->node);
 	ep->send.queued--;
+	rdmamsg__ep_touch(ep);
+}
+
+static void cancel(struct rdmamsg_ep *ep, struct op *op)
+{
+	rdmamsg__flow_take_back(ep, op);
+	if (op->tell == TELL_DEADLINE)
+		rdmamsg__deadline_stop(ep, op->cookie);
 	op->next = ep->send.canceled;
 	ep->send.canceled = op;
 	ep->ctrl.due |= CTRL_CANCELED;
-	rdmamsg__ep_touch(ep);
 }
 
 int rdmamsg_ep_cancel(struct rdmamsg_ep *ep, void *cookie)

@@ -238,11 +238,11 @@ bool rdmamsg__lost_has(const struct resume *r, const void *cookie)
 	for (uint32_t i = r->keep.first; i != r->keep.end; i++) {
 		const struct op *op = rdmamsg__kept(&r->keep, i)->op;
 
-		if (op && op->cookie == cookie)
+		if (op && rdmamsg__op_has(op, cookie))
 			return true;
 	}
 	list_for_each(n, &r->parked)
-		if (list_entry(n, struct op, node)->cookie == cookie)
+		if (rdmamsg__op_has(list_entry(n, struct op, node), cookie))
 			return true;
 	return false;
 }

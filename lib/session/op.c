@@ -10,6 +10,7 @@
 #include "base/loop.h"
 #include "base/util.h"
 #include "memory/pool.h"
+#include "session/deadline.h"
 #include "session/ep.h"
 #include "session/lent.h"
 #include "session/rma.h"
@@ -89,7 +90,7 @@ struct op *rdmamsg__op_get(struct rdmamsg_ep *ep)
 		op->msg = NULL;
 		op->rndv = NULL;
 		op->in = NULL;
-		op->waiter = false;
+		op->tell = TELL_PROGRAM;
 		op->piece = PIECE_NONE;
 	}
 	return op;
@@ -99,6 +100,29 @@ void rdmamsg__op_put(struct rdmamsg_ep *ep, struct op *op)
 {
 	op->next = ep->send.op_free;
 	ep->send.op_free = op;
+}
+
+bool rdmamsg__op_has(const struct op *op, const void *cookie)
+{
+	if (op->kind == OP_CTRL || op->tell == TELL_WAITER)
+		return false;
+	return cookie == (op->tell == TELL_DEADLINE ?
+			  rdmamsg__deadline_cookie(op->cookie) : op->cookie);
+}
+
+/* The cookie is not the program's. */
+static void __attribute__((noinline))
+complete_other(struct rdmamsg_ep *ep, struct op *op, int status)
+{
+	struct rdmamsg_waiter *waiter = op->cookie;
+
+	if (op->tell == TELL_DEADLINE) {
+		rdmamsg__deadline_stop(ep, op->cookie);
+		rdmamsg__tell_late(ep, op, status);
+		return;
+	}
+	rdmamsg__op_put(ep, op);
+	*waiter = (struct rdmamsg_waiter){ true, status };
 }
 
 /* Ends an accepted operation. Only one-sided operations end elsewhere. */
@@ -111,10 +135,8 @@ void rdmamsg__op_complete(struct rdmamsg_ep *ep, struct op *op, int status)
 	if (op->rndv)
 		/* the key is dead before the memory is anybody's again */
 		rdmamsg__rndv_free(ep, op->rndv);
-	if (op->waiter) {
-		rdmamsg__op_put(ep, op);
-		*(struct rdmamsg_waiter *)cookie =
-			(struct rdmamsg_waiter){ true, status };
+	if (op->tell) {
+		complete_other(ep, op, status);
 		return;
 	}
 	if (unlikely(ep->send.late) && cookie) {
@@ -166,12 +188,17 @@ void rdmamsg__tell_untold(struct rdmamsg_ep *ep)
 
 	while (ep->send.late == LATE_UNTOLD && op != last) {
 		struct op *next = take_untold(ep);
+		const uint8_t tell = next->tell;
 		void *cookie = next->cookie;
 		int status = next->status;
 
+		next->tell = TELL_PROGRAM;
 		put(ep, next);
 		op = next;
-		rdmamsg__tell(&ep->ctx->loop, ep->on.on_complete, ep, cookie,
-			      status);
+		if (unlikely(tell == TELL_DEADLINE))
+			rdmamsg__deadline_tell(ep, cookie, status);
+		else
+			rdmamsg__tell(&ep->ctx->loop, ep->on.on_complete, ep,
+				      cookie, status);
 	}
 }

@@ -15,6 +15,13 @@ struct rndv_out;
 
 enum op_kind { OP_EAGER, OP_RNDV, OP_READ, OP_PROOF, OP_CTRL, OP_RMA };
 
+/* What the cookie of an operation is. */
+enum tell {
+	TELL_PROGRAM,			/* the program's, or NULL */
+	TELL_WAITER,			/* a struct rdmamsg_waiter */
+	TELL_DEADLINE,			/* a struct op_deadline */
+};
+
 /* An operation may be a piece of a message. */
 enum piece { PIECE_NONE, PIECE_FIRST, PIECE_MORE };
 
@@ -25,7 +32,7 @@ struct op {
 	enum op_kind kind;
 	uint8_t refs;			/* rendezvous: request and DONE */
 	uint8_t ctrl;			/* OP_CTRL: proto_type, 0: keepalive */
-	bool waiter;			/* cookie is a struct rdmamsg_waiter */
+	uint8_t tell;			/* enum tell */
 	bool invalidate;		/* OP_EAGER: PROTO_INVALIDATE */
 	uint8_t piece;			/* OP_EAGER: enum piece */
 	int status;
@@ -48,9 +55,11 @@ void rdmamsg__ops_free(struct rdmamsg_ep *ep);
 struct op *rdmamsg__op_get(struct rdmamsg_ep *ep);
 void rdmamsg__op_put(struct rdmamsg_ep *ep, struct op *op);
 void rdmamsg__op_complete(struct rdmamsg_ep *ep, struct op *op, int status);
+/* Returns true if on_complete will have this cookie of the program. */
+bool rdmamsg__op_has(const struct op *op, const void *cookie);
 /*
- * The operation has ended, and send.late is not 0: on_complete comes behind
- * that of the operations before.
+ * The operation has ended, and send.late is not 0, or it has a deadline:
+ * on_complete comes behind that of the operations before.
  */
 void rdmamsg__tell_late(struct rdmamsg_ep *ep, struct op *op, int status);
 /*

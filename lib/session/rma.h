@@ -43,6 +43,10 @@ enum rma_kind {
 	RMA_MASKED,			/* masked, by the device */
 };
 
+/* rma.after */
+#define AFTER_ANSWER	1u		/* CLOSE has waited for the answer */
+#define AFTER_DEADLINE	((unsigned int)TELL_DEADLINE)
+
 struct rma_entry {
 	uint64_t addr;			/* of a layout: the offset */
 	uint64_t len;
@@ -60,7 +64,7 @@ struct rma {
 	bool no_cpu;			/* a dmabuf, cannot be copied */
 	bool scattered;			/* has a layout on either side */
 	bool notify;			/* 'value' must still be sent */
-	bool awaited;			/* an answer that CLOSE waits for */
+	uint8_t after;			/* AFTER_*: what its end brings */
 	bool refused;			/* by the peer's device, once */
 	bool flush;			/* a write of nothing, see rma_suit() */
 	/* rdmamsg__tx_proof() behind the requests */

@@ -18,6 +18,7 @@
 #include "memory/pool.h"
 #include "memory/region.h"
 #include "session/credit.h"
+#include "session/deadline.h"
 #include "session/ep.h"
 #include "session/recv.h"
 #include "session/rma.h"
@@ -203,7 +204,7 @@ static void post_next(struct rdmamsg_ep *ep, struct rma *r)
 		/* later reads wait for this completion */
 		e->wr.send_flags |= IBV_SEND_SIGNALED;
 		rdmamsg__read_taken(ep, READ_RMA);
-	} else if (!r->left && (r->op.cookie || r->awaited ||
+	} else if (!r->left && (r->op.cookie || r->after ||
 				(r->kind != RMA_WRITE &&
 				 r->kind != RMA_READ))) {
 		ep->ctx->tx->signal = true;
@@ -285,15 +286,30 @@ static void await(struct rdmamsg_ep *ep, struct rma *r)
 	if ((!rdmamsg__keeps(ep) && !ep->lane.came) ||
 	    !rdmamsg__rma_is_read(r))
 		return;
-	r->awaited = true;
+	r->after |= AFTER_ANSWER;
 	ep->onesided.awaited++;
 }
 
-static void answer_came(struct rdmamsg_ep *ep, struct rma *r)
+static void answer_came(struct rdmamsg_ep *ep)
 {
-	r->awaited = false;
 	ep->onesided.awaited--;
 	rdmamsg__ep_touch(ep);
+}
+
+/* Returns true if the program learns of the end in another way. */
+static bool __attribute__((noinline))
+told_after(struct rdmamsg_ep *ep, struct rma *r, int status)
+{
+	const unsigned int after = r->after;
+
+	r->after = 0;
+	if (after & AFTER_ANSWER)
+		answer_came(ep);
+	if (!(after & AFTER_DEADLINE))
+		return false;
+	rdmamsg__deadline_stop(ep, r->op.cookie);
+	rdmamsg__tell_late(ep, &r->op, status);
+	return true;
 }
 
 /*
@@ -355,8 +371,8 @@ static inline void end(struct rdmamsg_ep *ep, struct rma *r, int status)
 		else
 			rdmamsg__masked_result(ep, r, rdmamsg__rma_result(ep, r));
 	}
-	if (unlikely(r->awaited))
-		answer_came(ep, r);
+	if (unlikely(r->after) && told_after(ep, r, status))
+		return;
 	if (unlikely(ep->send.late) && cookie) {
 		tell_late(ep, r, status);
 		return;

@@ -150,7 +150,7 @@ struct ask {
 	uint32_t len;
 	uint32_t tag;
 	void *cookie;
-	bool waiter;		/* the cookie is a struct rdmamsg_waiter */
+	uint8_t tell;		/* enum tell */
 	bool now;		/* need not be queued */
 	bool invalidate;	/* the window with rkey, of 'region' */
 	uint32_t rkey;
@@ -166,7 +166,7 @@ static void fill_op(struct op *op, enum op_kind kind, const struct ask *a)
 	op->len = a->len;
 	op->tag = a->tag;
 	op->cookie = a->cookie;
-	op->waiter = a->waiter;
+	op->tell = a->tell;
 	op->invalidate = a->invalidate;
 	op->rkey = a->rkey;
 	if (unlikely(a->invalidate))
@@ -343,7 +343,7 @@ static int send_pieces(struct rdmamsg_ep *ep, const struct ask *a)
 		op->invalidate = false;
 		if (!next) {
 			op->cookie = a->cookie;
-			op->waiter = a->waiter;
+			op->tell = a->tell;
 		}
 		launch_piece(ep, op);
 	}
@@ -522,12 +522,13 @@ static int total_len(const struct iovec *iov, int iovcnt, size_t *ret)
 
 int rdmamsg__send_invalidate(struct rdmamsg_ep *ep, const struct iovec *iov,
 			     int iovcnt, uint32_t tag,
-			     const struct rdmamsg_key *key, void *cookie)
+			     const struct rdmamsg_key *key, void *cookie,
+			     enum tell tell)
 {
 	static const struct iovec none;
 	struct ask a = {
 		iovcnt ? iov : &none, iovcnt ? iovcnt : 1, 0, tag, cookie,
-		.invalidate = true,
+		.invalidate = true, .tell = (uint8_t)tell,
 	};
 	struct proto_key k;
 	size_t len;
@@ -588,19 +589,12 @@ int rdmamsg_sendv(struct rdmamsg_ep *ep, const struct iovec *iov, int iovcnt,
 	return send_segments(ep, &a);
 }
 
-int rdmamsg__sendv_waiter(struct rdmamsg_ep *ep, const struct iovec *iov,
-			  uint32_t tag, struct rdmamsg_waiter *waiter)
-{
-	struct ask a = { iov, 1, 0, tag, waiter, .waiter = true };
-
-	return send_segments(ep, &a);
-}
-
 int rdmamsg__sendv_regions(struct rdmamsg_ep *ep, const struct iovec *iov,
 			   struct rdmamsg_region *const *regions, int count,
-			   uint32_t tag, void *cookie)
+			   uint32_t tag, void *cookie, enum tell tell)
 {
-	struct ask a = { iov, count, 0, tag, cookie, .regions = regions };
+	struct ask a = { iov, count, 0, tag, cookie, .tell = (uint8_t)tell,
+			 .regions = regions };
 
 	return send_segments(ep, &a);
 }
@@ -722,10 +716,12 @@ send_shared(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, uint32_t tag,
 					       send_shared_rndv(ep, msg, &a);
 }
 
-int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
-		     uint32_t tag, void *cookie)
+static inline __attribute__((always_inline)) int
+msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, uint32_t tag,
+	 void *cookie, uint8_t tell)
 {
-	struct ask a = { .iovcnt = 1, .tag = tag, .cookie = cookie };
+	struct ask a = { .iovcnt = 1, .tag = tag, .cookie = cookie,
+			 .tell = tell };
 	struct iovec iov;
 	struct op *op;
 	bool in_pieces;
@@ -785,4 +781,16 @@ int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	if (!ret)
 		rdmamsg__msg_pass(msg);
 	return ret;
+}
+
+int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+		     uint32_t tag, void *cookie)
+{
+	return msg_send(ep, msg, tag, cookie, TELL_PROGRAM);
+}
+
+int rdmamsg__msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+		      uint32_t tag, struct op_deadline *deadline)
+{
+	return msg_send(ep, msg, tag, deadline, TELL_DEADLINE);
 }

@@ -4,6 +4,7 @@
 #define RDMAMSG_LIB_SESSION_SEND_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
 
@@ -34,9 +35,7 @@ struct rdmamsg_waiter {
 	bool done;
 	int status;
 };
-int rdmamsg__sendv_waiter(struct rdmamsg_ep *ep, const struct iovec *iov,
-			  uint32_t tag, struct rdmamsg_waiter *waiter);
-
+struct op_deadline;
 struct rdmamsg_key;
 
 /*
@@ -45,12 +44,27 @@ struct rdmamsg_key;
  */
 int rdmamsg__send_invalidate(struct rdmamsg_ep *ep, const struct iovec *iov,
 			     int iovcnt, uint32_t tag,
-			     const struct rdmamsg_key *key, void *cookie);
+			     const struct rdmamsg_key *key, void *cookie,
+			     enum tell tell);
 
-/* Like rdmamsg_sendv(), with the registered region of each segment, or NULL. */
+/*
+ * Like rdmamsg_sendv(). regions: the registered region of each segment, or
+ * NULL; or NULL for all.
+ */
 int rdmamsg__sendv_regions(struct rdmamsg_ep *ep, const struct iovec *iov,
 			   struct rdmamsg_region *const *regions, int count,
-			   uint32_t tag, void *cookie);
+			   uint32_t tag, void *cookie, enum tell tell);
+static inline int rdmamsg__sendv_waiter(struct rdmamsg_ep *ep,
+					const struct iovec *iov, uint32_t tag,
+					struct rdmamsg_waiter *waiter)
+{
+	return rdmamsg__sendv_regions(ep, iov, NULL, 1, tag, waiter,
+				      TELL_WAITER);
+}
+
+/* rdmamsg_msg_send() with a deadline. */
+int rdmamsg__msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+		      uint32_t tag, struct op_deadline *deadline);
 
 /* ---- room.c ------------------------------------------------------------ */
 

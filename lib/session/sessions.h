@@ -15,6 +15,7 @@
 #include "device/verbs_api.h"
 #include "wire/proto.h"
 
+struct op_deadline;
 struct secret;
 
 struct sessions {
@@ -33,6 +34,8 @@ struct sessions {
 	struct rdmamsg_stats st;	/* sums of closed eps */
 	struct rdmamsg_reason wait_reason;
 	uint8_t wait_data[PROTO_HELLO_DATA_MAX];	/* wait_reason.data */
+
+	struct op_deadline *deadlines;	/* not in use, see deadline.c */
 
 	struct list listeners;
 	struct list requests;
