@@ -449,10 +449,8 @@ void rdmamsg__ctrl_pump(struct rdmamsg_ep *ep)
 {
 	if (!ep->ctrl.due)
 		return;
-	if (ep->ctrl.due & CTRL_CANCELED) {
-		ep->ctrl.due &= ~CTRL_CANCELED;
+	if (ep->ctrl.due & CTRL_CANCELED)
 		rdmamsg__flow_canceled(ep);
-	}
 	if (ep->ctrl.due & CTRL_SETUP && send_setup(ep))
 		ep->ctrl.due &= ~CTRL_SETUP;
 	if (ep->ctrl.due & CTRL_AUTH && send_auth(ep))

@@ -139,6 +139,7 @@ void rdmamsg__flow_canceled(struct rdmamsg_ep *ep)
 	struct op *op = ep->send.canceled, *ordered = NULL, *next;
 
 	ep->send.canceled = NULL;
+	ep->ctrl.due &= ~CTRL_CANCELED;
 	/* the last one of the list was cancelled first */
 	for (; op; op = next) {
 		next = op->next;

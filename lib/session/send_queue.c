@@ -15,6 +15,7 @@
 #include "session/credit.h"
 #include "session/ctrl.h"
 #include "session/ep.h"
+#include "session/flow.h"
 #include "session/keep.h"
 #include "session/recv.h"
 #include "session/resume.h"
@@ -195,8 +196,10 @@ void rdmamsg__tx_pump(struct rdmamsg_ep *ep)
 	    ep->state != EP_SETUP)
 		return;
 	if (rdmamsg__lane_lost(ep)) {
-		/* the messages that have arrived need no lane */
+		/* what has arrived, and what is cancelled, needs no lane */
 		rdmamsg__rx_deliver(ep);
+		if (ep->ctrl.due & CTRL_CANCELED)
+			rdmamsg__flow_canceled(ep);
 		return;
 	}
 	ctx->loop.in_callback++;	/* batch the requests that follow */

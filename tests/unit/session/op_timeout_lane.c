@@ -88,6 +88,22 @@ static void queued__without_a_connection_IS_TAKEN_BACK(void **state)
 	assert_int_equal(there[0], 40);
 }
 
+/* rdmamsg_ep_cancel() promises the same. */
+static void cancel__without_a_connection_COMPLETES(void **state)
+{
+	uint32_t n;
+
+	connect_with_failover();
+	n = use_credits();
+	send_it(100, n);
+	lose_lane();
+	assert_int_equal(rdmamsg_ep_cancel(client.ep, &told[n]), 0);
+	for (unsigned int i = 0; i < 20; i++)
+		client_alone();
+	assert_true(is_down());
+	check(&told[n], -ECANCELED);
+}
+
 static void repeated__after_its_deadline_IS_LATE(void **state)
 {
 	struct rdmamsg_sge s = { &here[1], 8, NULL };
@@ -175,6 +191,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 		T(queued__without_a_connection_IS_TAKEN_BACK),
+		T(cancel__without_a_connection_COMPLETES),
 		T(repeated__after_its_deadline_IS_LATE),
 		T(announced__read_over_another_lane_IS_LATE),
 		T(atomic__lost_with_its_lane_IN_DOUBT),
