@@ -79,7 +79,8 @@ slow_programs='idle|death|killed|dead|cycles|thousands|wait|credits|dc_lease'
 
 # Programs whose results depend on the link layer.
 link_programs='device errors connect setup accept close messages refs memory move
-	listen_shared events failover oob oob_records qp rma atomics layout window features regcache
+	listen_shared events failover oob oob_records qp rma op_timeout atomics layout
+	window features regcache
 	srq pool pd guard group strangers auth ends burst shutdown word
 	chain_native chain_carried team_native dc_native'
 

@@ -9,7 +9,7 @@
 
 #define BODY_MS		30000	/* longest wait for a report */
 #define SHORTAGE_MS	3000	/* length of a shortage of memory */
-#define ITEMS		14
+#define ITEMS		16
 #define LARGEST		(1200 * 1000)
 #define SCATTERED	65536u	/* of a message in the layout */
 

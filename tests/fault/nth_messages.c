@@ -13,7 +13,9 @@
 #include <stdint.h>
 #include <stddef.h>
 #include <rdmamsg/flow.h>
+#include <rdmamsg/post.h>
 #include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/rma.h>
 
 #include <string.h>
 
@@ -21,13 +23,13 @@
 #include "nth.h"
 
 static const struct kind {
-	enum { SEND, SENDV, MSG, REF } how;
+	enum { SEND, SENDV, MSG, REF, POST } how;
 	uint32_t len;
 } items[ITEMS] = {
 	{ SEND, 0 }, { SEND, 32 }, { SEND, 4000 }, { SENDV, 6000 },
 	{ SENDV, LARGEST }, { SENDV, 30000 }, { SEND, 40000 }, { MSG, 100 },
 	{ MSG, 70000 }, { SEND, 1 }, { SENDV, 50000 }, { SENDV, 50001 },
-	{ REF, 4000 }, { REF, 60000 },
+	{ REF, 4000 }, { REF, 60000 }, { POST, 4000 }, { POST, 60000 },
 };
 
 static int send_msg(struct rdmamsg_ep *ep, uint32_t tag, uint32_t len,
@@ -65,6 +67,19 @@ static int send_ref(struct rdmamsg_ep *ep, uint32_t tag, uint32_t len,
 	return ret;
 }
 
+/* With a deadline that is never reached. */
+static int post_send(struct rdmamsg_ep *ep, uint32_t tag, uint32_t len,
+		     void *cookie)
+{
+	const struct rdmamsg_sge s = { pattern + tag, len, NULL };
+
+	return rdmamsg_post(ep, &(const struct rdmamsg_op){
+		.size = sizeof(struct rdmamsg_op), .kind = RDMAMSG_OP_SEND,
+		.sge = &s, .count = 1, .tag = tag, .cookie = cookie,
+		.timeout_ms = INT32_MAX,
+	});
+}
+
 static int send_item(struct end *e, uint32_t tag)
 {
 	const struct kind *k = &items[tag];
@@ -83,6 +98,9 @@ static int send_item(struct end *e, uint32_t tag)
 		break;
 	case SENDV:
 		ret = rdmamsg_sendv(e->ep, iov, 3, tag, item);
+		break;
+	case POST:
+		ret = post_send(e->ep, tag, k->len, item);
 		break;
 	case REF:
 		ret = send_ref(e->ep, tag, k->len, item);

@@ -19,7 +19,7 @@ programs="device errors arguments handles log stats ends fork connect setup
 	accept close word messages refs crc memory cookies credits burst loop
 	submit wait move listen_shared idle events dead death killed cycles failover
 	announce fast oob oob_records oob_strangers qp
-	raw rma atomics
+	raw rma op_timeout atomics
 	layout window features process left links shutdown
 	regcache srq srq_options pool pd guard group thousands
 	strangers auth chain chain_native chain_carried team team_connect team_leave team_native dc

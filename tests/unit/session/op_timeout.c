@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Description: timeout_ms of rdmamsg_post() on one connection. */
 #include "op_timeout.h"
+#include "wire/proto.h"
 
 #include <rdmamsg/flow.h>
 
@@ -107,27 +108,50 @@ static void posted__each_kind_IS_OVERDUE_AND_ENDS(void **state)
 	assert_int_equal(rdmamsg_region_destroy(from), 0);
 }
 
-static void atomic__overdue_RESULT_IS_THERE_WHEN_LATE(void **state)
+static void check_atomics(void)
 {
 	struct rdmamsg_op masked;
 
-	connect_still();
 	hold();
 	post_it(op_of(RDMAMSG_OP_FETCH_ADD, NULL), &told[0]);
 	masked = op_of(RDMAMSG_OP_FETCH_ADD, NULL);
 	masked.width = 8;
 	masked.result = &here[2];
+	masked.offset = 8;
 	post_it(masked, &told[1]);
 	let_work(10);
 	pass(TIMEOUT + 2);
-	assert_int_equal(told[0].status, RDMAMSG_OVERDUE);
-	assert_int_equal(told[1].complete, 1);
-	assert_int_equal(here[1], 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_int_equal(told[i].status, RDMAMSG_OVERDUE);
+		assert_int_equal(told[i].late, 0);
+		assert_int_equal(here[i + 1], 0);
+	}
 	held = NULL;
-	WAIT_FOR(told[0].late && told[1].complete + told[1].late > 1);
+	WAIT_FOR(told[0].late && told[1].late);
 	check_late(&told[0], 0);
+	check_late(&told[1], 0);
 	assert_int_equal(here[1], 40);
-	assert_int_equal(here[2], 42);
+	assert_int_equal(here[2], 50);
+	assert_int_equal(there[0], 42);
+	assert_int_equal(there[1], 52);
+}
+
+static void atomic__overdue_RESULT_IS_THERE_WHEN_LATE(void **state)
+{
+	connect_still();
+	there[1] = 50;
+	check_atomics();
+}
+
+/* Its tries follow one another, and it stays in the queue meanwhile. */
+static void atomic__in_software_IS_NOT_TAKEN_BACK(void **state)
+{
+	connect_still();
+	there[1] = 50;
+	client.ep->connect.features &= ~(PROTO_FEATURE_MASKED |
+					 PROTO_FEATURE_MASKED_SMALL);
+	check_atomics();
+	assert_int_equal(client.ep->send.queued, 0);
 }
 
 static void posted__in_time_IS_NOT_TOLD_AGAIN(void **state)
@@ -332,6 +356,7 @@ int main(void)
 		T(send__announced_IS_OVERDUE_AND_ARRIVES),
 		T(posted__each_kind_IS_OVERDUE_AND_ENDS),
 		T(atomic__overdue_RESULT_IS_THERE_WHEN_LATE),
+		T(atomic__in_software_IS_NOT_TAKEN_BACK),
 		T(posted__in_time_IS_NOT_TOLD_AGAIN),
 		T(posted__without_on_late_ENDS_UNTOLD),
 		T(close__overdue_and_queued_ARE_TOLD_BEFORE),
