@@ -608,8 +608,8 @@ static bool has_room(const struct rdmamsg_ep *ep, const struct rdmamsg_msg *msg,
 }
 
 /* Returns true if the CRC can follow the payload in the same buffer. */
-static bool fits_with_crc(const struct rdmamsg_ep *ep,
-			  const struct rdmamsg_msg *msg, uint32_t tag)
+static inline bool fits_with_crc(const struct rdmamsg_ep *ep,
+				 const struct rdmamsg_msg *msg, uint32_t tag)
 {
 	return msg->kind == MSG_POOL && msg->len <= ep->send.copy_max &&
 	       msg->dev == ep->lane.dev && has_room(ep, msg, tag) &&
@@ -617,8 +617,9 @@ static bool fits_with_crc(const struct rdmamsg_ep *ep,
 		       msg->slab->pool->buf_size;
 }
 
-static int send_in_place_crc(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
-			     const struct ask *a)
+static inline int send_in_place_crc(struct rdmamsg_ep *ep,
+				    struct rdmamsg_msg *msg,
+				    const struct ask *a)
 {
 	struct op *op = rdmamsg__op_get(ep);
 

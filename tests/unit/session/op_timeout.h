@@ -79,7 +79,7 @@ static inline void on_done(struct rdmamsg_ep *ep, void *cookie, int status)
 	reentered |= in_call;
 	if (rdmamsg_ep_user(ep) != &client)
 		return;
-	assert_int_equal(++t->complete, 1);
+	t->complete++;
 	t->status = status;
 	client.sent++;
 	if (then)
