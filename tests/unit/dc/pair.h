@@ -115,14 +115,26 @@ static inline int start(void **state)
 	return 0;
 }
 
-static inline int finish(void **state)
+static inline void destroy_both(void)
 {
 	rdmamsg_dc_sender_destroy(sender);
 	rdmamsg_dc_target_destroy(target);
-	WAIT_FOR(gone == 2);
+}
+
+/* Both are gone. */
+static inline int close_contexts(void)
+{
+	assert_int_equal(gone, 2);
 	rdmamsg_close(near);
 	rdmamsg_close(far);
 	return 0;
+}
+
+static inline int finish(void **state)
+{
+	destroy_both();
+	WAIT_FOR(gone == 2);
+	return close_contexts();
 }
 
 #endif
