@@ -3,7 +3,7 @@
 #ifndef TESTS_UNIT_DC_STRANGER_H
 #define TESTS_UNIT_DC_STRANGER_H
 
-#include "../../integration/clock.h"
+#include "../passing.h"
 #include "pair.h"
 #include "base/ctx.h"
 #include "base/util.h"
@@ -15,7 +15,6 @@
 #include "wire/dc_frame.h"
 
 #include <netinet/in.h>
-#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -200,23 +199,13 @@ static inline void close_both(void)
 
 /* ---- time that passes -------------------------------------------------- */
 
-static inline bool both_idle(void)
-{
-	struct pollfd fds[2] = {
-		{ rdmamsg_fd(near), POLLIN, 0 }, { rdmamsg_fd(far), POLLIN, 0 },
-	};
-
-	return clock_others_sleep() && !poll(fds, 2, 0);
-}
-
 /*
  * What is said to a stranger who is gone fails after all retries. The clock goes
  * there as soon as nothing else happens.
  */
 static inline void both_passing(void)
 {
-	if (both_idle())
-		clock_pass(100);
+	pass_when_idle(near, far, 100);
 	both();
 }
 
