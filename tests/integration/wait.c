@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Waiting calls: without a loop, and refused in a callback. */
+#include "clock.h"
 #include "common.h"
 #include "thread.h"
 

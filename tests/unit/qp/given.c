@@ -319,6 +319,21 @@ static void options__of_a_queue_pair_REACH_IT(void **state)
 	assert_int_equal(queried(q[1]).mtu, 512);
 }
 
+/* Only some devices and links have another source number. */
+static void source__number_REACHES_THE_DEVICE(void **state)
+{
+	const struct rdmamsg_qp_options o = {
+		.size = sizeof(o), .device = "soft0", .type = IBV_QPT_UD,
+		.create_flags = IBV_QP_CREATE_SOURCE_QPN, .source_qpn = 0x1234,
+	};
+	struct rdmamsg_qp *q;
+
+	if (!rdmamsg_qp_create(ctx, &o, &q))
+		rdmamsg_qp_destroy(q);
+	assert_int_equal(made.create_flags, IBV_QP_CREATE_SOURCE_QPN);
+	assert_int_equal(made.source_qpn, 0x1234);
+}
+
 static void signal_all__without_a_flag_COMPLETES(void **state)
 {
 	struct rdmamsg_qp_options o = {
@@ -628,6 +643,7 @@ int main(void)
 		T(partition__by_value_or_index_REACHES_THE_QUEUE_PAIR),
 		T(options__of_a_queue_pair_REACH_IT),
 		T(signal_all__without_a_flag_COMPLETES),
+		T(source__number_REACHES_THE_DEVICE),
 		T(connect__refused_THE_PEER_IS_NOT_NAMED),
 		T(srq__of_another_domain_EPERM),
 		T(cross__number_of_a_queue_A_REQUEST_WAITS_FOR_IT),
