@@ -30,8 +30,11 @@ static void put_header(const struct visitor *v, enum dcf_type type,
 static void post_frame(struct visitor *v, uint32_t len, enum visit_tx kind,
 		       void *of)
 {
+	/* an initiator of a doubtful one is free as soon as it can be */
+	const bool late = kind == TX_FRAME && !v->peer.doubtful;
+
 	rdmamsg__peer_send(&v->peer, len, (struct dc_tx){
-				.kind = (uint8_t)kind, .late = kind == TX_FRAME,
+				.kind = (uint8_t)kind, .late = late,
 				.of = of });
 }
 

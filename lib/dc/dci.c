@@ -89,53 +89,103 @@ int rdmamsg__port_dci_new(struct dc_port *p)
 	return 0;
 }
 
-/*
- * Returns true if the peer may wait in the row. A doubtful one may if others
- * like it leave it a part of their half of the initiators, and counts from then
- * on.
- */
-static bool may_wait(struct dc_peer *peer)
-{
-	struct dc_port *p = peer->port;
+/* ---- limits of origins -------------------------------------------------- */
 
-	if (!peer->doubtful || peer->counted)
-		return true;
-	if (p->doubtful >= max(p->dci_max / 2, 1u))
-		return false;
-	peer->counted = true;
-	p->doubtful++;
-	return true;
+#define DOUBT	64u	/* requests to take after one that was not taken */
+
+void rdmamsg__origin_init(struct dc_origin *o)
+{
+	list_init(&o->row.node);
+	list_init(&o->row.peers);
+	list_init(&o->doubts.node);
+	list_init(&o->doubts.peers);
+}
+
+static uint32_t share_of_origin(const struct dc_port *p)
+{
+	return max(p->dci_max / 2, 1u);
+}
+
+/* Of all origins. It leaves trusted peers the other half. */
+static uint32_t share_of_doubtful(const struct dc_port *p)
+{
+	return max(p->dci_max / 2, 1u);
+}
+
+/* Of one origin. It leaves new peers of others the rest. */
+static uint32_t share_of_its_doubtful(const struct dc_port *p)
+{
+	return max(p->dci_max / 4, 1u);
+}
+
+static bool is_full(const struct dc_port *p, const struct dc_origin *o)
+{
+	return o != &p->any && o->bound >= share_of_origin(p);
+}
+
+/* Lets an initiator find the peers that wait, if it may be theirs. */
+static void place(struct list *row, struct dc_queue *q, bool may)
+{
+	if (!may || list_empty(&q->peers))
+		list_del(&q->node);
+	else if (list_empty(&q->node))
+		list_add_tail(row, &q->node);
+}
+
+static void place_origin(struct dc_port *p, struct dc_origin *o)
+{
+	const bool may = !is_full(p, o);
+
+	place(&p->row, &o->row, may);
+	place(&p->doubts, &o->doubts,
+	      may && o->doubtful < share_of_its_doubtful(p));
 }
 
 static void wait_in_row(struct dc_peer *peer)
 {
-	struct dc_port *p = peer->port;
+	struct dc_origin *o = peer->origin;
 
-	list_add_tail(may_wait(peer) ? &p->row : &p->doubts, &peer->row);
-}
-
-/* The next doubtful peer takes the place of this one, if it had one. */
-static void uncount(struct dc_peer *peer)
-{
-	struct dc_port *p = peer->port;
-
-	if (!peer->counted)
-		return;
-	peer->counted = false;
-	p->doubtful--;
-	if (!list_empty(&p->doubts)) {
-		struct dc_peer *next = list_first(&p->doubts, struct dc_peer,
-						  row);
-
-		list_del(&next->row);
-		wait_in_row(next);
-	}
+	list_add_tail(peer->doubtful ? &o->doubts.peers : &o->row.peers,
+		      &peer->row);
+	peer->port->waiting++;
+	place_origin(peer->port, o);
 }
 
 void rdmamsg__port_leave_row(struct dc_peer *peer)
 {
+	struct dc_origin *o = peer->origin;
+
+	if (list_empty(&peer->row))
+		return;
 	list_del(&peer->row);
-	uncount(peer);
+	peer->port->waiting--;
+	/* the next turn is another origin's */
+	list_del(peer->doubtful ? &o->doubts.node : &o->row.node);
+	place_origin(peer->port, o);
+}
+
+static void count(struct dc_peer *peer)
+{
+	peer->port->bound++;
+	peer->origin->bound++;
+	peer->counted = peer->doubtful;
+	peer->port->doubtful += peer->counted;
+	peer->origin->doubtful += peer->counted;
+}
+
+static void uncount_doubtful(struct dc_peer *peer)
+{
+	peer->port->doubtful -= peer->counted;
+	peer->origin->doubtful -= peer->counted;
+	peer->counted = false;
+	place_origin(peer->port, peer->origin);
+}
+
+void rdmamsg__peer_taken(struct dc_peer *peer)
+{
+	if (likely(!peer->doubtful) || --peer->doubtful)
+		return;
+	uncount_doubtful(peer);
 }
 
 void rdmamsg__port_dci_unbind(struct port_dci *d)
@@ -147,7 +197,8 @@ void rdmamsg__port_dci_unbind(struct port_dci *d)
 	peer->dci = NULL;
 	d->peer = NULL;
 	d->port->bound--;
-	uncount(peer);
+	peer->origin->bound--;
+	uncount_doubtful(peer);
 }
 
 /* ---- requests ---------------------------------------------------------- */
@@ -163,8 +214,7 @@ struct ibv_sge rdmamsg__peer_sge(const struct dc_peer *peer, uint32_t len)
 /* A completion confirms all requests before it, so only some have one. */
 static bool is_signaled(const struct port_dci *d, const struct dc_tx *tx)
 {
-	return !tx->late || d->silent + 1 == PORT_SILENT ||
-	       !list_empty(&d->port->row);
+	return !tx->late || d->silent + 1 == PORT_SILENT || d->port->waiting;
 }
 
 static uint64_t next_wr_id(const struct port_dci *d)
@@ -313,15 +363,21 @@ static bool is_idle(const struct port_dci *d)
 	return d->sent == d->done && !d->broken && !d->dead;
 }
 
-/* Returns the idle initiator with a peer that was used the longest time ago. */
-static struct port_dci *oldest(const struct dc_port *p)
+/*
+ * Returns the idle initiator with a peer that was used the longest time ago.
+ * o: of this origin, or NULL; doubtful: of a doubtful peer.
+ */
+static struct port_dci *oldest(const struct dc_port *p,
+			       const struct dc_origin *o, bool doubtful)
 {
 	struct port_dci *found = NULL;
 
 	for (uint32_t i = 0; i < p->dci_count; i++) {
 		struct port_dci *d = p->dcis[i];
 
-		if (d->peer && is_idle(d) && (!found || d->used < found->used))
+		if (d->peer && is_idle(d) && (!o || d->peer->origin == o) &&
+		    (!doubtful || d->peer->counted) &&
+		    (!found || d->used < found->used))
 			found = d;
 	}
 	return found;
@@ -335,15 +391,40 @@ static struct port_dci *unused(const struct dc_port *p)
 	return NULL;
 }
 
-bool rdmamsg__port_unbind(struct dc_port *p)
+/* Unbinds an idle initiator, as oldest() finds it. Returns false if none is. */
+static bool unbind_one(struct dc_port *p, const struct dc_origin *o,
+		       bool doubtful)
 {
-	struct port_dci *d = oldest(p);
+	struct port_dci *d = oldest(p, o, doubtful);
 
 	if (d)
 		evict(d);
 	else
 		ask_all(p);
 	return d != NULL;
+}
+
+bool rdmamsg__port_unbind(struct dc_port *p)
+{
+	return unbind_one(p, NULL, false);
+}
+
+/* Returns true if no limit keeps the peer from an initiator. */
+static bool may_take(const struct dc_peer *peer)
+{
+	struct dc_port *p = peer->port;
+	struct dc_origin *o = peer->origin;
+
+	while (is_full(p, o))
+		if (!unbind_one(p, o, false))
+			return false;
+	while (peer->doubtful && o->doubtful >= share_of_its_doubtful(p))
+		if (!unbind_one(p, o, true))
+			return false;
+	while (peer->doubtful && p->doubtful >= share_of_doubtful(p))
+		if (!unbind_one(p, NULL, true))
+			return false;
+	return true;
 }
 
 static struct port_dci *find_dci(struct dc_port *p)
@@ -367,35 +448,53 @@ static struct port_dci *find_dci(struct dc_port *p)
 
 static bool take_dci(struct dc_peer *peer)
 {
-	struct port_dci *d = find_dci(peer->port);
+	struct port_dci *d = may_take(peer) ? find_dci(peer->port) : NULL;
 
 	if (!d)
 		return false;
-	list_del(&peer->row);
+	rdmamsg__port_leave_row(peer);
 	d->peer = peer;
 	d->burst = 0;
 	d->used = ++peer->port->uses;
 	peer->dci = d;
-	peer->port->bound++;
+	peer->port->after_doubtful = peer->doubtful;
+	count(peer);
+	place_origin(peer->port, peer->origin);
 	return true;
 }
 
 bool rdmamsg__peer_bind(struct dc_peer *peer)
 {
+	const struct dc_port *p = peer->port;
+
 	if (likely(peer->dci != NULL))
 		return rdmamsg__peer_room(peer);
 	if (!list_empty(&peer->row))
 		return false;
-	if (may_wait(peer) && list_empty(&peer->port->row) && take_dci(peer))
+	if (list_empty(peer->doubtful ? &p->doubts : &p->row) && take_dci(peer))
 		return true;
 	wait_in_row(peer);
 	return false;
 }
 
+/* Returns the queue whose turn it is, or NULL. */
+static struct dc_queue *next_queue(const struct dc_port *p)
+{
+	const bool doubtful = !list_empty(&p->doubts) &&
+			      p->doubtful < share_of_doubtful(p);
+	const bool trusted = !list_empty(&p->row);
+
+	if (doubtful && !(trusted && p->after_doubtful))
+		return list_first(&p->doubts, struct dc_queue, node);
+	return trusted ? list_first(&p->row, struct dc_queue, node) : NULL;
+}
+
 void rdmamsg__port_serve(struct dc_port *p)
 {
-	while (!list_empty(&p->row) && !p->failed) {
-		struct dc_peer *peer = list_first(&p->row, struct dc_peer,
+	struct dc_queue *q;
+
+	while (!p->failed && (q = next_queue(p))) {
+		struct dc_peer *peer = list_first(&q->peers, struct dc_peer,
 						  row);
 
 		if (!take_dci(peer))
@@ -442,7 +541,7 @@ static void rest(struct port_dci *d)
 	d->used = ++p->uses;
 	if (peer)
 		p->ops->idle(peer, NULL);
-	if (list_empty(&p->row) || !is_idle(d))
+	if (!p->waiting || !is_idle(d))
 		return;
 	if (d->peer) {
 		peer = d->peer;
@@ -453,21 +552,65 @@ static void rest(struct port_dci *d)
 	rdmamsg__port_serve(p);
 }
 
+/* Returns a peer that waits, and whose answers go where those of 'peer' go. */
+static struct dc_peer *find_alike(const struct dc_peer *peer, struct list *peers)
+{
+	struct list *n;
+
+	list_for_each(n, peers) {
+		struct dc_peer *other = list_entry(n, struct dc_peer, row);
+
+		/* nobody knows the key of another's port */
+		if (other->to.dctn == peer->to.dctn &&
+		    other->to.key == peer->to.key)
+			return other;
+	}
+	return NULL;
+}
+
+/*
+ * A peer does not answer. Those of the same process need no initiator to find
+ * that out one after the other.
+ */
+static void fail_alike(const struct dc_peer *peer, const struct ibv_wc *why)
+{
+	struct dc_origin *o = peer->origin;
+	struct dc_peer *other;
+
+	while ((other = find_alike(peer, &o->doubts.peers)) ||
+	       (other = find_alike(peer, &o->row.peers))) {
+		rdmamsg__port_leave_row(other);
+		other->doubtful = DOUBT;
+		peer->port->ops->idle(other, why);
+	}
+}
+
+static bool is_silent(const struct port_dci *d)
+{
+	return d->stalled >= STALLED || d->why.status == IBV_WC_RETRY_EXC_ERR ||
+	       d->why.status == IBV_WC_RNR_RETRY_EXC_ERR;
+}
+
 static void recover(struct port_dci *d)
 {
 	struct dc_port *p = d->port;
 	struct dc_peer *peer = d->peer;
 	struct ibv_wc why = d->why;
+	const bool silent = is_silent(d);
 
 	d->broken = false;
 	d->sent = d->done = d->silent = d->stalled = 0;
 	rdmamsg__port_dci_unbind(d);
+	if (peer && peer->origin != &p->any)
+		peer->doubtful = DOUBT;
 	if (rdmamsg__try(rdmamsg__dci_start(p->dev->device, &d->dci,
 					    &p->dci_attr,
 					    &p->path))) {
 		log_error("port of DC: %s", rdmamsg__text());
 		p->failed = true;
 	}
+	if (peer && silent && peer->origin != &p->any)
+		fail_alike(peer, &why);
 	if (peer)
 		p->ops->idle(peer, &why);
 	rdmamsg__port_serve(p);
@@ -516,8 +659,7 @@ void rdmamsg__port_dci_completed(struct port_dci *d, uint32_t low,
 /* Returns the ticks without progress after which requests fail. */
 static uint32_t patience(const struct dc_port *p)
 {
-	return p->ops->patience && !list_empty(&p->row) ? p->ops->patience :
-							  STALLED;
+	return p->ops->patience && p->waiting ? p->ops->patience : STALLED;
 }
 
 /* Fails the requests that a peer does not take, however long it is retried. */

@@ -30,6 +30,7 @@ void rdmamsg__port_dci_free(struct port_dci *d);
 void rdmamsg__port_dci_unbind(struct port_dci *d);
 /* The peer is not bound, and leaves the row. */
 void rdmamsg__port_leave_row(struct dc_peer *peer);
+void rdmamsg__origin_init(struct dc_origin *o);
 /* low: of the wr_id. */
 void rdmamsg__port_dci_completed(struct port_dci *d, uint32_t low,
 				 const struct ibv_wc *wc);

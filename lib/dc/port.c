@@ -266,6 +266,7 @@ int rdmamsg__peer_open(struct dc_port *p, const struct dc_place *place,
 		return rdmamsg__fail(-EHOSTUNREACH, "the peer's port has "
 				     "another link layer or MTU");
 	peer->port = p;
+	peer->origin = &p->any;
 	list_init(&peer->row);
 	to.local.lid = place->lid;
 	memcpy(to.local.gid, place->gid, sizeof(to.local.gid));
@@ -287,6 +288,35 @@ int rdmamsg__peer_open(struct dc_port *p, const struct dc_place *place,
 	return 0;
 }
 
+int rdmamsg__peer_limit(struct dc_peer *peer, void **slot)
+{
+	struct dc_origin *o = *slot;
+
+	if (!o) {
+		o = calloc(1, sizeof(*o));
+		if (!o)
+			return rdmamsg__fail(-ENOMEM, "no memory for the "
+					     "address of a peer of DC");
+		rdmamsg__origin_init(o);
+		o->slot = slot;
+		*slot = o;
+	}
+	o->peers++;
+	peer->origin = o;
+	peer->doubtful = 1;
+	return 0;
+}
+
+static void origin_put(struct dc_peer *peer)
+{
+	struct dc_origin *o = peer->origin;
+
+	if (o == &peer->port->any || --o->peers)
+		return;
+	*o->slot = NULL;
+	free(o);
+}
+
 void rdmamsg__peer_close(struct dc_peer *peer)
 {
 	struct dc_port *p = peer->port;
@@ -294,6 +324,7 @@ void rdmamsg__peer_close(struct dc_peer *peer)
 	if (peer->dci)
 		rdmamsg__port_dci_unbind(peer->dci);
 	rdmamsg__port_leave_row(peer);
+	origin_put(peer);
 	rdmamsg__handle_take(&p->peers, peer, peer->handle);
 	(void)rdmamsg__v_destroy_ah(p->dev->device->v, peer->to.ah);
 }
@@ -420,6 +451,7 @@ int rdmamsg__port_open(const struct port_wants *w, struct dc_port **ret)
 	list_init(&p->node);
 	list_init(&p->row);
 	list_init(&p->doubts);
+	rdmamsg__origin_init(&p->any);
 	list_init(&p->starving.node);
 	p->starving.fed = fed;
 	rdmamsg__timer_init(&p->tick, tick);

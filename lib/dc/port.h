@@ -8,6 +8,13 @@
  *   peer --+                  +-- DCI 0, bound to a peer
  *   peer --+-- row of port ---+-- DCI 1
  *   peer --+                  +-- ...
+ *
+ * The row has one place for each address with peers that wait, and the next
+ * initiator is for the next address. Anybody with the access key is a peer, and
+ * can leave a request unanswered. So an address has at most half of the
+ * initiators, peers that have not proven to take requests together have half,
+ * and those of one address a quarter. If one does not answer, those that wait
+ * for the same process do not try.
  */
 #ifndef RDMAMSG_LIB_DC_PORT_H
 #define RDMAMSG_LIB_DC_PORT_H
@@ -53,19 +60,31 @@ struct dc_tx {
 	void *cookie;
 };
 
+/* Peers of an origin that wait for an initiator. */
+struct dc_queue {
+	struct list node;		/* of the port, if one may be served */
+	struct list peers;
+};
+
+/* The address that peers have come from. */
+struct dc_origin {
+	void **slot;			/* that names it */
+	uint32_t peers;
+	uint32_t bound, doubtful;	/* of them, with an initiator */
+	struct dc_queue row, doubts;
+};
+
 struct dc_peer {
 	struct dc_port *port;
-	struct list row;
+	struct dc_origin *origin;
+	struct list row;		/* of its origin */
 	struct port_dci *dci;		/* bound, or NULL */
 	struct dc_to to;
 	uint32_t handle;		/* of this side, in the port */
 	uint64_t token;			/* of the handle: random */
-	/*
-	 * Set by the user if the peer has not taken a request. Such peers use
-	 * half of the initiators at a time: others need not wait for them.
-	 */
-	bool doubtful;
-	bool counted;			/* in port->doubtful */
+	/* requests that it must take before it is trusted; 0: it is */
+	uint32_t doubtful;
+	bool counted;			/* in origin->doubtful */
 };
 
 struct port_ops {
@@ -161,9 +180,12 @@ struct dc_port {
 	uint32_t dci_count, dci_max;
 	uint32_t bound;			/* initiators with a peer */
 	uint64_t uses;
-	struct list row;		/* peers that wait for an initiator */
-	uint32_t doubtful;		/* such peers, bound or in the row */
-	struct list doubts;		/* more of them, which wait for these */
+	uint32_t waiting;		/* peers that wait for an initiator */
+	struct list row;		/* struct dc_queue of trusted ones */
+	struct list doubts;		/* and of others */
+	uint32_t doubtful;		/* of these, with an initiator */
+	bool after_doubtful;		/* the last turn was theirs */
+	struct dc_origin any;		/* of peers that are not limited */
 	struct handles peers;
 	struct timer tick;
 	bool ticks;
@@ -196,6 +218,14 @@ void rdmamsg__ports_cq_failed(struct rdmamsg *ctx, const struct cq *cq);
  */
 int rdmamsg__peer_open(struct dc_port *p, const struct dc_place *place,
 		       uint64_t key, struct dc_peer *peer);
+/*
+ * Lets the limits of an origin count for the peer, which has just been opened.
+ * *slot is the same for all peers of the address, NULL at first, and lives as
+ * long as they do. Returns 0 or -ENOMEM.
+ */
+int rdmamsg__peer_limit(struct dc_peer *peer, void **slot);
+/* The peer has taken a request that needs one of its receives. */
+void rdmamsg__peer_taken(struct dc_peer *peer);
 /* No request of the peer is under way. */
 void rdmamsg__peer_close(struct dc_peer *peer);
 /*
@@ -237,7 +267,7 @@ static inline uint32_t rdmamsg__peer_room(const struct dc_peer *peer)
 	uint32_t used;
 
 	if (!d || d->broken ||
-	    (d->burst >= PORT_BURST && !list_empty(&d->port->row)))
+	    (d->burst >= PORT_BURST && d->port->waiting))
 		return 0;
 	used = d->sent - d->done;
 	return used < PORT_SLOTS - PORT_SPARE ? PORT_SLOTS - PORT_SPARE - used :

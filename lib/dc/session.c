@@ -602,7 +602,7 @@ bool rdmamsg__sessions_wait(const struct rdmamsg_dc_sender *s)
 	struct list *n;
 
 	list_for_each(n, &s->ports)
-		if (!list_empty(&list_entry(n, struct dc_port, node)->row))
+		if (list_entry(n, struct dc_port, node)->waiting)
 			return true;
 	return false;
 }

@@ -73,6 +73,11 @@ struct ticket *rdmamsg__ticket_take(struct rdmamsg_dc_target *t, uint64_t value,
 	return NULL;
 }
 
+void **rdmamsg__ticket_slot(struct ticket *k)
+{
+	return rdmamsg__visitor_slot(&k->visitor);
+}
+
 void rdmamsg__ticket_free(struct ticket *k)
 {
 	if (!k)

@@ -27,6 +27,11 @@ int rdmamsg__ticket_new(struct rdmamsg_dc_target *t,
  */
 struct ticket *rdmamsg__ticket_take(struct rdmamsg_dc_target *t, uint64_t value,
 				    uint64_t sender);
+/*
+ * A pointer for the address that the ticket was given to, NULL at first. It
+ * lives as long as the tickets of this address.
+ */
+void **rdmamsg__ticket_slot(struct ticket *k);
 /* The session has ended. k may be NULL. */
 void rdmamsg__ticket_free(struct ticket *k);
 /* Every PORT_TICK_MS: drops those that were not used in time. */

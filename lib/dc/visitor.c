@@ -95,6 +95,8 @@ static void done(struct dc_peer *peer, const struct dc_tx *tx,
 	/* the sender's device has answered */
 	if (ok)
 		v->quiet = 0;
+	if (ok && tx->kind != TX_READ)
+		rdmamsg__peer_taken(peer);
 	if (tx->kind == TX_BYE) {
 		/* one that was lost follows the next frame of the sender */
 		v->ended |= ok || !v->leaves;
@@ -128,7 +130,6 @@ static void idle(struct dc_peer *peer, const struct ibv_wc *why)
 	struct visitor *v = visitor_of(peer);
 
 	if (why) {
-		v->peer.doubtful = true;
 		rdmamsg__fetch_again(v);
 		v->deaf = v->probe_due = true;
 		v->welcome_due |= v->unheard;
@@ -191,6 +192,13 @@ static void on_hello(struct dc_port *p, const struct dc_frame *f,
 	if (rdmamsg__try(rdmamsg__peer_open(p, &h.place, h.key, &v->peer))) {
 		log_info("dc target %p: a sender: %s", (void *)t,
 			 rdmamsg__text());
+		rdmamsg__ticket_free(ticket);
+		free(v);
+		return;
+	}
+	if (rdmamsg__try(rdmamsg__peer_limit(&v->peer,
+					     rdmamsg__ticket_slot(ticket)))) {
+		rdmamsg__peer_close(&v->peer);
 		rdmamsg__ticket_free(ticket);
 		free(v);
 		return;
@@ -359,13 +367,23 @@ static bool on_frame(struct dc_port *p, const struct dc_frame *f,
 
 /* ---- time -------------------------------------------------------------- */
 
+/*
+ * It waits behind others that do not answer. Its sender has given up the first
+ * answer by the time that counts, and an ASK would have been heard.
+ */
+static bool is_unreached(const struct visitor *v)
+{
+	return v->peer.doubtful && !list_empty(&v->peer.row);
+}
+
 static void look(struct visitor *v)
 {
 	v->quiet++;
 	/* no frame makes this end later */
 	v->farewell += v->leaves;
 	if (v->peer.port->failed || v->farewell > FAREWELL ||
-	    (v->deaf && v->quiet > FORGET) || (v->ended && v->quiet > 1)) {
+	    ((v->deaf || is_unreached(v)) && v->quiet > FORGET) ||
+	    (v->ended && v->quiet > 1)) {
 		v->ended = true;
 		if (v->peer.port->failed)
 			rdmamsg__peer_drop(&v->peer);

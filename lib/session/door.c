@@ -28,6 +28,7 @@ struct door_source {
 	uint32_t asks;			/* for sessions, since asked_at */
 	uint64_t asked_at;		/* ms */
 	struct list asker_node;		/* holds a reference */
+	void *slot;			/* the user's */
 };
 
 struct door {
@@ -439,6 +440,11 @@ void rdmamsg__door_unproven(struct door *d)
 	pthread_mutex_lock(&d->lock);
 	d->st.unproven++;
 	pthread_mutex_unlock(&d->lock);
+}
+
+void **rdmamsg__visitor_slot(struct visitor *v)
+{
+	return &v->source->slot;
 }
 
 void rdmamsg__visitor_move(struct visitor *v, enum door_stage stage)

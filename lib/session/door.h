@@ -97,6 +97,11 @@ static inline void rdmamsg__visitor_pass(struct visitor *from,
 	from->door = NULL;
 }
 void rdmamsg__visitor_leave(struct visitor *v);
+/*
+ * A pointer for the address of the visitor, NULL at first. It lives as long as
+ * the visitors of this address, and only one thread of the caller uses it.
+ */
+void **rdmamsg__visitor_slot(struct visitor *v);
 void rdmamsg__visitor_offends(struct visitor *v);
 /*
  * The visitor has asked for a session that this process does not have, as each

@@ -10,6 +10,7 @@
 #include "stranger.h"
 #include "base/util.h"
 #include "dc/dc.h"
+#include "dc/dci.h"
 #include "dc/port.h"
 #include "dc/ticket.h"
 #include "dc/visitor.h"
@@ -139,120 +140,7 @@ static void sessions__of_one_address_LEAVE_ROOM_FOR_OTHERS(void **state)
 
 /* ---- initiators of the target ------------------------------------------ */
 
-#define STRANGERS	16u		/* as the target has initiators */
-
-/* A DCT of the stranger's device, which never takes anything. */
-struct deaf {
-	struct ibv_srq *srq;
-	struct ibv_qp *dct;
-};
-
-static void open_deaf(struct deaf *ret)
-{
-	const struct rdmamsg_device *d = port->dev->device;
-	struct ibv_srq_init_attr none = {
-		.attr = { .max_wr = 1, .max_sge = 1 },
-	};
-	struct dct_attr attr = {
-		.pd = port->dev->pd, .cq = port->cq->ibv, .key = port->key,
-	};
-
-	assert_int_equal(rdmamsg__v_create_srq(d->v, port->dev->pd, &none,
-					       &ret->srq), 0);
-	attr.srq = ret->srq;
-	assert_int_equal(rdmamsg__dct_open(d, &attr, &port->path, &ret->dct),
-			 0);
-}
-
-static void close_deaf(struct deaf *x)
-{
-	const struct verbs_api *v = port->dev->device->v;
-
-	assert_int_equal(rdmamsg__v_destroy_qp(v, x->dct), 0);
-	assert_int_equal(rdmamsg__v_destroy_srq(v, x->srq), 0);
-}
-
-static void hello_from(const struct deaf *x)
-{
-	struct dc_hello_frame h = { .sender = 99, .key = port->key };
-	uint8_t frame[DCF_HELLO_LEN];
-
-	rdmamsg__port_place(port, &h.place);
-	h.place.dctn = x->dct->qp_num;
-	rdmamsg__dcf_hello_encode(&h, frame);
-	say((struct dc_frame){
-		.type = DCF_HELLO, .token = ticket_from(INADDR_LOOPBACK),
-	}, frame + DCF_LEN, DCF_HELLO_LEN - DCF_LEN);
-}
-
-/*
- * Each stranger whose answer has failed asks for another. Returns how many ask
- * for the first time.
- */
-static uint32_t ask_deaf(void)
-{
-	struct list *n;
-	uint32_t count = 0;
-
-	list_for_each(n, &target->visitors) {
-		const struct visitor *v = list_entry(n, struct visitor, node);
-
-		if (v->sender != 99 || !v->deaf)
-			continue;
-		count += !v->asked;
-		post((struct dc_frame){
-			.type = DCF_ASK, .number = 1,
-			.handle = v->peer.handle, .token = v->peer.token,
-		}, NULL, 0);
-		WAIT_FOR(!v->deaf);
-	}
-	return count;
-}
-
-static uint32_t initiators_of_strangers(void)
-{
-	const struct dc_port *p = target->dc;
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < p->dci_count; i++)
-		count += p->dcis[i]->peer &&
-			 visitor_of(p->dcis[i]->peer)->sender == 99;
-	return count;
-}
-
-/*
- * Strangers send, and post no receives for the answers. Each answer keeps an
- * initiator of the target, until the target gives the answer up.
- */
-static void initiators__answers_are_not_taken_OTHERS_HAVE_HALF(void **state)
-{
-	uint32_t asked = 0;
-	struct dc_place place;
-	struct deaf x;
-
-	rdmamsg__port_place(target->dc, &place);
-	open_stranger(&place, KEY);
-	open_deaf(&x);
-	for (uint32_t i = 0; i < STRANGERS; i++)
-		hello_from(&x);
-	WAIT_FOR(target->sessions == STRANGERS + 1);
-	WAIT_FOR(initiators_of_strangers() == target->dc->dci_max);
-	/* the other sender needs credits, and waits for an initiator */
-	for (uint32_t i = 0; i < 2 * CREDITS; i++)
-		send_one();
-	while (asked < STRANGERS) {
-		both_passing();
-		asked += ask_deaf();
-	}
-	for (uint32_t i = 0; i < 4 * CREDITS; i++) {
-		send_one();
-		assert_true(initiators_of_strangers() <=
-			    target->dc->dci_max / 2);
-	}
-	assert_int_equal(target->sessions, STRANGERS + 1);
-	close_deaf(&x);
-	close_both();
-}
+#include "strangers.h"
 
 int main(void)
 {
@@ -268,7 +156,11 @@ int main(void)
 		WITH_BOTH(ticket__counts_once_and_for_its_sender_ONLY),
 		WITH_BOTH(tickets__of_one_address_LEAVE_ROOM_FOR_OTHERS),
 		WITH_BOTH(sessions__of_one_address_LEAVE_ROOM_FOR_OTHERS),
-		WITH_BOTH(initiators__answers_are_not_taken_OTHERS_HAVE_HALF),
+		WITH_BOTH(initiators__answers_are_not_taken_OTHERS_HAVE_MOST),
+		WITH_BOTH(initiators__of_one_address_FIRST_ANSWER_OF_OTHERS_AT_ONCE),
+		WITH_BOTH(initiators__of_one_address_HALF),
+		WITH_BOTH(sessions__never_answered_FORGOTTEN_TOGETHER),
+		WITH_BOTH(sessions__of_one_process_IT_IS_DEAD_FOUND_OUT_TOGETHER),
 	};
 
 	join_own_fabric("hellos");
