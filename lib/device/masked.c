@@ -16,9 +16,15 @@
 #include <rdmamsg/device.h>
 
 /*
+ * ms of all requests, because a loop waits for them. A card takes microseconds
+ * for each.
+ */
+#define TRIAL_MS	100u
+
+/*
  * Returns true if the answer holds. Without a path to itself, the device may
  * have one later. A device that does not deliver is not asked again, because
- * that takes seconds.
+ * that takes TRIAL_MS.
  */
 static bool is_final(const struct trial *t)
 {
@@ -42,6 +48,7 @@ static int find(const struct rdmamsg_device *d, struct masked_caps *ret,
 	*final = false;
 	if (err)
 		return err;
+	t.until = rdmamsg__now_ms() + TRIAL_MS;
 	err = rdmamsg__trial_masked(&t, ret);
 	*final = is_final(&t);
 	rdmamsg__trial_close(&t);

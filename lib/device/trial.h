@@ -43,6 +43,7 @@ struct trial {
 	uint8_t *mem;
 	struct ibv_mr *mr;
 	struct trial_pair pair;
+	uint64_t until;			/* ms: of all requests; 0: no limit */
 };
 
 typedef int trial_fn(struct trial *t, struct rdmamsg_device_cap_attr *ret);

@@ -4,6 +4,7 @@
  * their requests, others that change the value, and injected failures. A device
  * may also have raw requests only, as cards of mlx5 do.
  */
+#include "base/base.h"
 #include "device/verbs_api.h"
 #include "session/ep.h"
 #include "session/rma.h"
@@ -38,6 +39,7 @@ static uint32_t fails_at;	/* number of the try that fails; 0: none */
 static bool proof_fails;
 /* masked atomics of the device: all, raw requests, none */
 static enum { ALL, RAW, NONE } has;
+static uint64_t connect_ms;
 static char order[16];		/* requests of the client: s, w, m, M: fenced */
 
 static void note_request(char kind)
@@ -149,6 +151,8 @@ static int set_up(void **state)
 				 .fetch_timeout_ms = RDMAMSG_NONE),
 	};
 
+	uint64_t begin;
+
 	clear_ends();
 	rivals = fails_at = 0;
 	broken = proof_fails = false;
@@ -161,7 +165,9 @@ static int set_up(void **state)
 		soft_table.post_masked = NULL;
 	if (has == NONE)
 		soft_table.mlx5_is_supported = NULL;
+	begin = rdmamsg__now_ms();
 	connect_ends(&opts);
+	connect_ms = rdmamsg__now_ms() - begin;
 	server.mem = aligned_alloc(4096, ROOM);
 	memset(server.mem, 0, ROOM);
 	assert_int_equal(rdmamsg_region_create(server.ctx, server.mem, ROOM,
@@ -200,6 +206,17 @@ static int set_up_swapped(void **state)
 {
 	(void)setenv("RDMAMSG_SOFT_ATOMICS", "big-endian", 1);
 	return set_up_raw(state);
+}
+
+/* A card that completes no masked atomic. */
+static int set_up_mute(void **state)
+{
+	int ret;
+
+	test_mute = true;
+	ret = set_up_raw(state);
+	test_mute = false;
+	return ret;
 }
 
 static int set_up_plain(void **state)
@@ -543,6 +560,13 @@ static void raw__refused_when_tried_IN_SOFTWARE(void **state)
 	assert_int_equal(swaps, 1);
 }
 
+/* The trial ends long before one request would be given up. */
+static void raw__never_completes_LOOP_GOES_ON_IN_SOFTWARE(void **state)
+{
+	assert_true(connect_ms < 5000);
+	raw__refused_when_tried_IN_SOFTWARE(state);
+}
+
 #endif
 
 int main(void)
@@ -574,6 +598,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			raw__refused_when_tried_IN_SOFTWARE, set_up_plain,
 			tear_down),
+		cmocka_unit_test_setup_teardown(
+			raw__never_completes_LOOP_GOES_ON_IN_SOFTWARE,
+			set_up_mute, tear_down),
 #endif
 		N(post__fails_ENDS_ONCE),
 	};
