@@ -89,7 +89,7 @@ int rdmamsg__port_dci_new(struct dc_port *p)
 	return 0;
 }
 
-/* ---- limits of origins -------------------------------------------------- */
+/* ---- limits of origins ------------------------------------------------- */
 
 #define DOUBT	64u	/* requests to take after one that was not taken */
 

@@ -237,25 +237,44 @@ static void tick(struct timer *t)
 
 /* ---- peers ------------------------------------------------------------- */
 
-static int make_ah(struct dc_port *p, struct ibv_ah_attr *attr,
-		   struct ibv_ah **ret)
+/*
+ * Returns true if the peer is at the address that it has asked from, which has
+ * just answered the CM. InfiniBand looks for no address.
+ */
+static bool is_own(const struct dc_place *place,
+		   const struct sockaddr_storage *from)
 {
-	const uint64_t from = rdmamsg__now_ms();
-	uint64_t to;
+	union ibv_gid gid;
+
+	if (!from || place->link != PROTO_OOB_ETHERNET)
+		return from != NULL;
+	rdmamsg__addr_gid((const struct sockaddr *)from, &gid);
+	return !memcmp(gid.raw, place->gid, sizeof(gid.raw));
+}
+
+static int make_ah(struct dc_port *p, struct ibv_ah_attr *attr,
+		   const struct dc_place *place,
+		   const struct sockaddr_storage *from, struct ibv_ah **ret)
+{
+	const bool own = is_own(place, from);
+	const uint64_t begin = rdmamsg__now_ms();
+	uint64_t end;
 	int err;
 
-	if (from < p->deaf_until)
+	if (!own && begin < p->deaf_until)
 		return rdmamsg__fail(-EAGAIN, "an address did not answer a "
 				     "moment ago");
 	err = rdmamsg__v_create_ah(p->dev->device->v, p->dev->pd, attr, ret);
-	to = rdmamsg__now_ms();
-	if (err && to > from)
-		p->deaf_until = to + DEAF * (to - from);
+	end = rdmamsg__now_ms();
+	if (err && !own && end > begin)
+		p->deaf_until = end + (from ? PORT_DEAF_MS :
+					      DEAF * (end - begin));
 	return err ? rdmamsg__fail_verbs(err, "address of a peer of DC") : 0;
 }
 
 int rdmamsg__peer_open(struct dc_port *p, const struct dc_place *place,
-		       uint64_t key, struct dc_peer *peer)
+		       uint64_t key, const struct sockaddr_storage *from,
+		       struct dc_peer *peer)
 {
 	struct oob to = p->path;
 	struct ibv_ah_attr attr;
@@ -278,7 +297,7 @@ int rdmamsg__peer_open(struct dc_port *p, const struct dc_place *place,
 	err = rdmamsg__handle_give(&p->peers, peer, 1, PEERS, &peer->handle);
 	if (err)
 		return rdmamsg__fail(err, "no handle for one more peer of DC");
-	err = make_ah(p, &attr, &peer->to.ah);
+	err = make_ah(p, &attr, place, from, &peer->to.ah);
 	if (err) {
 		rdmamsg__handle_take(&p->peers, peer, peer->handle);
 		return err;

@@ -44,6 +44,7 @@
 /* from slot to slot, so that frames do not share lines of a cache */
 #define PORT_STRIDE	(PORT_SLOT + 64)
 #define PORT_TICK_MS	500u
+#define PORT_DEAF_MS	600000u	/* after an address that a stranger has named */
 #define PORT_PORTS	2048u	/* of a context */
 #define PORT_LAZY	8u	/* receives that are not posted before others */
 
@@ -213,11 +214,14 @@ void rdmamsg__port_completed(struct rdmamsg *ctx, const struct ibv_wc *wc);
 void rdmamsg__ports_cq_failed(struct rdmamsg *ctx, const struct cq *cq);
 
 /*
- * -EHOSTUNREACH: a place of another kind. The kernel waits for an address that
- * does not answer. After such an address the call returns -EAGAIN for a while.
+ * -EHOSTUNREACH: a place of another kind. The call waits for an address that
+ * does not answer. from: the address that has named the place, or NULL. If it
+ * named another than itself in vain, such places return -EAGAIN for
+ * PORT_DEAF_MS. Places that the program asked for do so for a shorter time.
  */
 int rdmamsg__peer_open(struct dc_port *p, const struct dc_place *place,
-		       uint64_t key, struct dc_peer *peer);
+		       uint64_t key, const struct sockaddr_storage *from,
+		       struct dc_peer *peer);
 /*
  * Lets the limits of an origin count for the peer, which has just been opened.
  * *slot is the same for all peers of the address, NULL at first, and lives as

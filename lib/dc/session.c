@@ -679,7 +679,7 @@ int rdmamsg__session_begin(struct rdmamsg_dc_address *a,
 		return rdmamsg__fail(-ENOMEM, "no memory for a session");
 	err = find_port(a->sender, ep, &p);
 	if (!err)
-		err = rdmamsg__peer_open(p, &answer->place, a->access_key,
+		err = rdmamsg__peer_open(p, &answer->place, a->access_key, NULL,
 					 &x->peer);
 	if (err) {
 		free(x);

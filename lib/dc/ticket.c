@@ -21,6 +21,7 @@
 struct ticket {
 	struct list node;		/* of the target, until it is used */
 	struct visitor visitor;		/* of the target's door */
+	struct sockaddr_storage from;
 	uint64_t value;
 	uint64_t sender;
 	uint32_t ticks;
@@ -51,6 +52,7 @@ int rdmamsg__ticket_new(struct rdmamsg_dc_target *t,
 	}
 	rdmamsg__visitor_pass(&v, &k->visitor);
 	k->sender = sender;
+	k->from = *from;
 	list_add_tail(&t->tickets, &k->node);
 	*ret = k->value;
 	return 0;
@@ -85,6 +87,24 @@ void rdmamsg__ticket_free(struct ticket *k)
 	list_del(&k->node);
 	rdmamsg__visitor_leave(&k->visitor);
 	free(k);
+}
+
+const struct sockaddr_storage *rdmamsg__ticket_from(const struct ticket *k)
+{
+	return &k->from;
+}
+
+void rdmamsg__tickets_drop_like(struct rdmamsg_dc_target *t,
+				const struct ticket *k)
+{
+	struct list *n, *s;
+
+	list_for_each_safe(n, s, &t->tickets) {
+		struct ticket *other = list_entry(n, struct ticket, node);
+
+		if (other->visitor.source == k->visitor.source)
+			rdmamsg__ticket_free(other);
+	}
 }
 
 void rdmamsg__tickets_tick(struct rdmamsg_dc_target *t)

@@ -32,6 +32,11 @@ struct ticket *rdmamsg__ticket_take(struct rdmamsg_dc_target *t, uint64_t value,
  * lives as long as the tickets of this address.
  */
 void **rdmamsg__ticket_slot(struct ticket *k);
+/* The address that the ticket was given to. */
+const struct sockaddr_storage *rdmamsg__ticket_from(const struct ticket *k);
+/* Drops those of the same address that were not used. */
+void rdmamsg__tickets_drop_like(struct rdmamsg_dc_target *t,
+				const struct ticket *k);
 /* The session has ended. k may be NULL. */
 void rdmamsg__ticket_free(struct ticket *k);
 /* Every PORT_TICK_MS: drops those that were not used in time. */

@@ -189,9 +189,13 @@ static void on_hello(struct dc_port *p, const struct dc_frame *f,
 		rdmamsg__ticket_free(ticket);
 		return;
 	}
-	if (rdmamsg__try(rdmamsg__peer_open(p, &h.place, h.key, &v->peer))) {
+	if (rdmamsg__try(rdmamsg__peer_open(p, &h.place, h.key,
+					    rdmamsg__ticket_from(ticket),
+					    &v->peer))) {
 		log_info("dc target %p: a sender: %s", (void *)t,
 			 rdmamsg__text());
+		/* each of them can make the target wait */
+		rdmamsg__tickets_drop_like(t, ticket);
 		rdmamsg__ticket_free(ticket);
 		free(v);
 		return;

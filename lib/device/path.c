@@ -63,18 +63,18 @@ int rdmamsg__path_copy(struct rdmamsg_path *dst, const struct rdmamsg_path *src)
 
 /* ---- the port ---------------------------------------------------------- */
 
-static void addr_to_gid(const struct sockaddr *addr, union ibv_gid *gid)
+void rdmamsg__addr_gid(const struct sockaddr *addr, union ibv_gid *ret)
 {
 	const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
 
-	memset(gid, 0, sizeof(*gid));
+	memset(ret, 0, sizeof(*ret));
 	if (addr->sa_family == AF_INET6) {
-		memcpy(gid->raw,
+		memcpy(ret->raw,
 		       &((const struct sockaddr_in6 *)addr)->sin6_addr, 16);
 		return;
 	}
-	gid->raw[10] = gid->raw[11] = 0xff;
-	memcpy(gid->raw + 12, &in->sin_addr, 4);
+	ret->raw[10] = ret->raw[11] = 0xff;
+	memcpy(ret->raw + 12, &in->sin_addr, 4);
 }
 
 /* An entry of a table of the port cannot be read. */
@@ -110,7 +110,7 @@ static int port_has(const struct verbs_api *v, struct ibv_context *verbs,
 	union ibv_gid want, gid;
 	int ret, err = 0;
 
-	addr_to_gid(local, &want);
+	rdmamsg__addr_gid(local, &want);
 	for (int i = 0; i < gids; i++) {
 		ret = rdmamsg__v_query_gid(v, verbs, port, i, &gid);
 		if (!ret && !memcmp(gid.raw, want.raw, sizeof(gid.raw)))
@@ -203,7 +203,7 @@ static int find_gid(struct oob *oob, const struct rdmamsg_device *d,
 	int ret, err = 0, unread = 0, score = 0;
 
 	if (local)
-		addr_to_gid(local, &want);
+		rdmamsg__addr_gid(local, &want);
 	/* an InfiniBand port uses its first GID */
 	for (int i = 0; i < min(port->gid_tbl_len, 255); i++) {
 		int s;

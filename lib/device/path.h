@@ -27,6 +27,10 @@ struct oob {
 
 int rdmamsg__path_copy(struct rdmamsg_path *dst,
 		       const struct rdmamsg_path *src);
+union ibv_gid;
+
+/* The GID of RoCE that the address has. */
+void rdmamsg__addr_gid(const struct sockaddr *addr, union ibv_gid *ret);
 int rdmamsg__path_local(struct oob *oob, const struct rdmamsg_device *d,
 			const struct sockaddr *local);
 /* Returns 0 if the two records can reach each other. Else sets the reason. */

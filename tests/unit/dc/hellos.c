@@ -138,6 +138,69 @@ static void sessions__of_one_address_LEAVE_ROOM_FOR_OTHERS(void **state)
 	target = first;
 }
 
+/* ---- addresses that do not answer -------------------------------------- */
+
+static const struct verbs_api *right;
+static unsigned int slow_calls;
+
+/* Like ibv_create_ah(3) for an address of 10.0.0.0/8, where no host answers. */
+static struct ibv_ah *slow_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	const uint64_t begin = rdmamsg__now_ms();
+
+	if (attr->grh.dgid.raw[12] != 10)
+		return right->create_ah(pd, attr);
+	slow_calls++;
+	while (rdmamsg__now_ms() < begin + 2)
+		;
+	errno = ETIMEDOUT;
+	return NULL;
+}
+
+/* A HELLO that names a host of 10.0.0.0/8. */
+static void hello_naming(uint8_t last, uint64_t ticket)
+{
+	struct dc_hello_frame h = { .sender = 99, .key = port->key };
+	uint8_t frame[DCF_HELLO_LEN];
+
+	rdmamsg__port_place(port, &h.place);
+	memcpy(h.place.gid + 12, (uint8_t[]){ 10, 0, 0, last }, 4);
+	rdmamsg__dcf_hello_encode(&h, frame);
+	say((struct dc_frame){ .type = DCF_HELLO, .token = ticket },
+	    frame + DCF_LEN, DCF_HELLO_LEN - DCF_LEN);
+}
+
+/* A stranger names other hosts, and another one leaves its own address. */
+static void address__does_not_answer_FEW_WAITS_AND_OTHERS_SERVED(void **state)
+{
+	struct rdmamsg_device *d = target->dc->dev->device;
+	struct verbs_api slow = *d->v;
+	uint64_t tickets[4];
+
+	right = d->v;
+	slow.create_ah = slow_ah;
+	open_both();
+	d->v = &slow;
+	slow_calls = 0;
+	for (uint8_t i = 1; i <= 4; i++)
+		hello_naming(9, ticket_from(0x0a000000u + i));
+	send_one();
+	WAIT_FOR(list_empty(&target->tickets));
+	assert_int_equal(slow_calls, 1);
+	for (int i = 0; i < 4; i++)
+		tickets[i] = ticket_from(0x0a000005);
+	for (int i = 0; i < 4; i++)
+		hello_naming(5, tickets[i]);
+	send_one();
+	WAIT_FOR(list_empty(&target->tickets));
+	assert_int_equal(slow_calls, 2);
+	/* others are at their own addresses, and are served */
+	greet();
+	assert_int_equal(target->sessions, 3);
+	d->v = right;
+	close_both();
+}
+
 /* ---- initiators of the target ------------------------------------------ */
 
 #include "strangers.h"
@@ -156,6 +219,7 @@ int main(void)
 		WITH_BOTH(ticket__counts_once_and_for_its_sender_ONLY),
 		WITH_BOTH(tickets__of_one_address_LEAVE_ROOM_FOR_OTHERS),
 		WITH_BOTH(sessions__of_one_address_LEAVE_ROOM_FOR_OTHERS),
+		WITH_BOTH(address__does_not_answer_FEW_WAITS_AND_OTHERS_SERVED),
 		WITH_BOTH(initiators__answers_are_not_taken_OTHERS_HAVE_MOST),
 		WITH_BOTH(initiators__of_one_address_FIRST_ANSWER_OF_OTHERS_AT_ONCE),
 		WITH_BOTH(initiators__of_one_address_HALF),

@@ -168,7 +168,7 @@ static inline void open_stranger(const struct dc_place *place, uint64_t key)
 	assert_int_equal(rdmamsg__dev_get(near, d->device->v, d->device->name,
 					  NULL, &w.dev), 0);
 	assert_int_equal(rdmamsg__port_open(&w, &port), 0);
-	assert_int_equal(rdmamsg__peer_open(port, place, key, &peer), 0);
+	assert_int_equal(rdmamsg__peer_open(port, place, key, NULL, &peer), 0);
 	sent = lost = frames = byes = 0;
 	got.type = 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Strangers keep initiators of a target: a part of frames.c. */
+/* Strangers keep initiators of a target: a part of hellos.c. */
 #ifndef RDMAMSG_TESTS_UNIT_DC_STRANGERS_H
 #define RDMAMSG_TESTS_UNIT_DC_STRANGERS_H
 
