@@ -2,10 +2,10 @@
 /*
  * rdmamsg-info: gives the statistics of all programs of this host to Prometheus,
  * by HTTP. Programs are found by the variable RDMAMSG_STATS of their processes.
- * Requests are answered one after the other, each within a bound.
  */
 #define _GNU_SOURCE
 #include "gather.h"
+#include "http.h"
 #include "info.h"
 
 #include <ctype.h>
@@ -16,7 +16,6 @@
 #include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,14 +23,10 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-#define PATIENCE_MS	2000	/* for a context, and for a client */
 #define BACKLOG		16
 #define VARIABLE	"RDMAMSG_STATS="
-
-static int signals;		/* readable when the program is to end */
 
 /* ---- the programs ----------------------------------------------------- */
 
@@ -164,97 +159,6 @@ static void gather(const char *path, struct text *body)
 	sources_free(&s);
 }
 
-/* ---- HTTP ------------------------------------------------------------- */
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-/* Waits until the socket is ready. Returns false if the time is over. */
-static bool ready(int fd, short events, int64_t until)
-{
-	struct pollfd p[] = { { fd, events, 0 }, { signals, POLLIN, 0 } };
-	int64_t rest = until - now_ms();
-
-	return rest > 0 && poll(p, 2, (int)rest) > 0 && !p[1].revents;
-}
-
-/* Reads a request up to its empty line. Returns false if none comes. */
-static bool hear(int fd, char *buf, size_t size, int64_t until)
-{
-	size_t len = 0;
-
-	while (len < size - 1 && ready(fd, POLLIN, until)) {
-		ssize_t n = recv(fd, buf + len, size - 1 - len, MSG_DONTWAIT);
-
-		if (n <= 0)
-			return false;
-		len += (size_t)n;
-		buf[len] = 0;
-		if (strstr(buf, "\r\n\r\n") || strstr(buf, "\n\n"))
-			return true;
-	}
-	return false;
-}
-
-static void say(int fd, const char *data, size_t len, int64_t until)
-{
-	while (len && ready(fd, POLLOUT, until)) {
-		ssize_t n = send(fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-		if (n < 0 && errno != EAGAIN)
-			return;
-		if (n > 0) {
-			data += n;
-			len -= (size_t)n;
-		}
-	}
-}
-
-static void answer(int fd, const char *status, const struct text *body,
-		   bool head_only)
-{
-	const int64_t until = now_ms() + PATIENCE_MS;
-	char head[256];
-	int len = snprintf(head, sizeof(head), "HTTP/1.1 %s\r\n"
-			   "Content-Type: text/plain; version=0.0.4\r\n"
-			   "Content-Length: %zu\r\nConnection: close\r\n"
-			   "%s\r\n", status, body->len, status[0] == '2' ? "" :
-			   "Allow: GET, HEAD\r\n");
-
-	say(fd, head, (size_t)len, until);
-	if (!head_only)
-		say(fd, body->buf, body->len, until);
-}
-
-static void serve(int fd, const char *path)
-{
-	struct text body = { 0 };
-	char request[4096];
-	const char *target;
-	bool head;
-
-	if (!hear(fd, request, sizeof(request), now_ms() + PATIENCE_MS))
-		return;
-	head = !strncmp(request, "HEAD ", 5);
-	target = strchr(request, ' ');
-	if (!head && strncmp(request, "GET ", 4)) {
-		append(&body, "GET or HEAD only\n", 17);
-		answer(fd, "405 Method Not Allowed", &body, false);
-	} else if (strncmp(target, " /metrics", 9) && strncmp(target, " / ", 3)) {
-		append(&body, "it is at /metrics\n", 18);
-		answer(fd, "404 Not Found", &body, head);
-	} else {
-		gather(path, &body);
-		answer(fd, "200 OK", &body, head);
-	}
-	free(body.buf);
-}
-
 /* ---- the listener ----------------------------------------------------- */
 
 /* [ADDRESS:]PORT, an IPv6 address in brackets. Returns a socket. */
@@ -314,7 +218,7 @@ static void announce(int fd)
 
 int serve_metrics(const char *at, const char *path)
 {
-	struct pollfd p[2] = { { .events = POLLIN }, { .events = POLLIN } };
+	int listener, signals;
 	sigset_t set;
 
 	sigemptyset(&set);
@@ -323,30 +227,13 @@ int serve_metrics(const char *at, const char *path)
 	sigaddset(&set, SIGHUP);
 	if (sigprocmask(SIG_BLOCK, &set, NULL))
 		err(FAILED, "signals");
-	signals = p[1].fd = signalfd(-1, &set, SFD_CLOEXEC);
+	signals = signalfd(-1, &set, SFD_CLOEXEC);
 	if (signals < 0)
 		err(FAILED, "signals");
-	p[0].fd = listen_at(at);
-	announce(p[0].fd);
-	for (;;) {
-		int fd;
-
-		if (poll(p, 2, -1) < 0 && errno != EINTR)
-			err(FAILED, "poll");
-		if (p[1].revents)
-			break;
-		fd = accept4(p[0].fd, NULL, NULL, SOCK_CLOEXEC |
-			     SOCK_NONBLOCK);
-		if (fd >= 0) {
-			serve(fd, path);
-			close(fd);
-		} else if (errno != EAGAIN && errno != ECONNABORTED &&
-			   errno != EINTR) {
-			warn("a client");
-			(void)ready(-1, 0, now_ms() + PATIENCE_MS);
-		}
-	}
-	close(p[0].fd);
+	listener = listen_at(at);
+	announce(listener);
+	http_serve(listener, signals, gather, path);
+	close(listener);
 	close(signals);
 	return ALL_WELL;
 }
