@@ -51,6 +51,7 @@
 #define HELLOS		5000
 #define GUESSES		5000
 #define NACKS		2000
+#define RANGES		64u	/* of a request */
 #define ASKS		150
 #define CONNECTS	20
 #define REPLAYS		5
@@ -373,17 +374,59 @@ static struct rdmamsg_group *join(void)
 	return list_empty(&g->members) ? NULL : g;
 }
 
-/* Asks for the whole history, again and again. */
+/* Ranges of each kind, around the next number of a publisher. */
+static struct frame_range range(uint32_t next, uint32_t n)
+{
+	const uint32_t oldest = next - KEPT;
+
+	switch (n % 8) {
+	case 0:		/* overlaps with those before and after it */
+		return (struct frame_range){ oldest + n / 8 % KEPT, KEPT / 2,
+					     0, FRAME_TO_END };
+	case 1:		/* without an end */
+		return (struct frame_range){ oldest, UINT32_MAX, 0,
+					     FRAME_TO_END };
+	case 2:		/* begins long ago, and passes the end */
+		return (struct frame_range){ next - 0x7fffffff, UINT32_MAX, 0,
+					     FRAME_TO_END };
+	case 3:		/* not published yet */
+		return (struct frame_range){ next + 0x10000, 0x10000, 0,
+					     FRAME_TO_END };
+	case 4:		/* backwards: refused */
+		return (struct frame_range){ oldest, 1, 9, 3 };
+	case 5:		/* fragments that the message has not */
+		return (struct frame_range){ next - 1, 1, 500, 60000 };
+	case 6:		/* around the wrap */
+		return (struct frame_range){ UINT32_MAX - n, 2 * n + 1, 0,
+					     FRAME_TO_END };
+	default:	/* nothing: refused */
+		return (struct frame_range){ oldest, 0, 0, FRAME_TO_END };
+	}
+}
+
+/* A NACK of one range of everything, or of many of all kinds. */
+static void fill(struct frame *f, uint8_t *payload, uint32_t next, uint32_t n)
+{
+	const struct frame_range all = { next - KEPT, KEPT, 0, FRAME_TO_END };
+	const bool one = n % 2;
+
+	f->length = one ? 1 : RANGES;
+	f->data_len = f->length * FRAME_RANGE_LEN;
+	for (uint32_t i = 0; i < f->length; i++) {
+		const struct frame_range r = one ? all : range(next, n + i);
+
+		rdmamsg__range_encode(&r, payload + i * FRAME_RANGE_LEN);
+	}
+}
+
+/* Asks for the whole history, again and again, and for what is not there. */
 static void nacks(void)
 {
-	static uint8_t payload[FRAME_RANGE_LEN];
+	static uint8_t payload[RANGES * FRAME_RANGE_LEN];
 	struct rdmamsg_group *g = join();
 	const struct member *m = g ? list_first(&g->members, struct member,
 						node) : NULL;
-	struct frame f = {
-		.type = FRAME_NACK, .length = 1, .data = payload,
-		.data_len = sizeof(payload),
-	};
+	struct frame f = { .type = FRAME_NACK, .data = payload };
 	struct rdmamsg_group_stats before;
 	uint64_t begun = now_ms(), most;
 	struct carrier_to to;
@@ -398,12 +441,7 @@ static void nacks(void)
 	before = shared->group;
 	f.sender = m->who.id;
 	while (n < NACKS && now_ms() < begun + STEP_MS) {
-		const struct frame_range all = {
-			.number = m->stream.next - KEPT, .count = KEPT,
-			.last = FRAME_TO_END,
-		};
-
-		rdmamsg__range_encode(&all, payload);
+		fill(&f, payload, m->stream.next, n);
 		n += !rdmamsg__group_send_frame(g, &to, &f);
 		(void)rdmamsg_wait(ctx, 0);
 	}
