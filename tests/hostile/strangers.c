@@ -592,41 +592,7 @@ static void cut(struct rdmamsg_ep *ep)
 	rdmamsg__ep_kill(ep);
 }
 
-/*
- * Asks for a lane of the owner's session, at the listener without a key. The
- * stranger can repeat the proof in the request, and has no pre-shared key.
- * Returns true if it gets the lane.
- */
-static bool replay(const struct rdmamsg_ep *owner)
-{
-	const struct resume *seen = owner->resume;
-	bool closed, taken = false;
-	struct rdmamsg_ep *ep = resumable(ctx, shared->port, REPLAY_MS, &closed);
-	struct resume *r = ep ? ep->resume : NULL;
-
-	if (!r || !r->agreed) {
-		verdict("replay", false, "no connection: %s", rdmamsg_error());
-		return false;
-	}
-	memcpy(r->session, seen->session, sizeof(r->session));
-	memcpy(ep->connect.session, owner->connect.session,
-	       sizeof(ep->connect.session));
-	memcpy(r->nonce, seen->nonce, sizeof(r->nonce));
-	r->secret = seen->secret;
-	r->epoch = seen->epoch;
-	r->has_key = false;
-	/* not an address that the server has announced */
-	r->target = TARGET_OTHER;
-	cut(ep);
-	/* the next try is no request that was seen */
-	UNTIL_DOING(closed || (taken = r->resumes) ||
-		    r->epoch > seen->epoch + 1, (void)rdmamsg_wait(ctx, 5));
-	if (!closed)
-		rdmamsg_ep_abort(ep);
-	UNTIL_DOING(closed, (void)rdmamsg_wait(ctx, 5));
-	rdmamsg_ep_release(ep);
-	return taken;
-}
+#include "thieves.h"
 
 /* The owner is served, over the lane that it has and over the next one. */
 static bool is_served(struct rdmamsg *of, struct rdmamsg_ep *owner,
@@ -662,11 +628,16 @@ static void replays(void)
 		return;
 	}
 	for (uint32_t i = 0; i < REPLAYS; i++)
-		taken += replay(owner);
+		taken += replay(owner, 0);
 	served = is_served(of, owner, &closed);
+	/* the owner has used this request; older ones, and one far ahead */
+	taken += replay(owner, -1);
+	taken += replay(owner, -1000);
+	taken += replay(owner, 1000);
+	served = served && !rdmamsg_send_wait(owner, "x", 1, 0, STEP_MS);
 	verdict("replays", !taken && served && goes_on(),
 		"%u of %u replays got the session; the owner %s served; %s",
-		taken, REPLAYS, served ? "is" : "is not", harm->text);
+		taken, REPLAYS + 3, served ? "is" : "is not", harm->text);
 	rdmamsg_close(of);
 	rdmamsg_ep_release(owner);
 }
