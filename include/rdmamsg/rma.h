@@ -219,7 +219,8 @@ int rdmamsg_flush(struct rdmamsg_ep *ep, void *cookie);
 
 /*
  * Reads into the gather entries. Their regions must have
- * RDMAMSG_ACCESS_LOCAL_WRITE.
+ * RDMAMSG_ACCESS_LOCAL_WRITE. Of memory that is written meanwhile, a read may
+ * bring old and new bytes, in any mixture, with status 0.
  */
 int rdmamsg_read(struct rdmamsg_ep *ep, const struct rdmamsg_sge *dst,
 		 int count, const struct rdmamsg_key *key, uint64_t offset,
