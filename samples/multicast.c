@@ -16,7 +16,9 @@
 #include <time.h>
 
 #include <rdmamsg/group.h>
+#include <rdmamsg/post.h>
 #include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/rma.h>
 
 static const char usage[] =
 "Usage: multicast -m GROUP [-s] [-b ADDR] [-c COUNT] [-l BYTES] [-t SECONDS]\n"
@@ -107,13 +109,16 @@ static int turn(int timeout_ms)
 	return n < 0 && n != -EINTR ? fail("waiting") : 0;
 }
 
-static int send_one(struct rdmamsg_group *group, const void *data,
-		    uint32_t imm)
+static int send_one(struct rdmamsg_group *group, void *data, uint32_t imm)
 {
+	const struct rdmamsg_sge s = { data, o.bytes, NULL };
+	const struct rdmamsg_op op = {
+		.size = sizeof(op), .kind = RDMAMSG_OP_SEND,
+		.flags = RDMAMSG_OP_IMM, .imm = imm, .sge = &s, .count = 1,
+	};
 	int ret;
 
-	while ((ret = rdmamsg_publish_imm(group, data, o.bytes, imm)) ==
-	       -EAGAIN) {
+	while ((ret = rdmamsg_group_post(group, &op)) == -EAGAIN) {
 		writable = false;
 		while (!writable && !closed)
 			if (turn(-1))

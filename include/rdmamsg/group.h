@@ -132,9 +132,20 @@ void *rdmamsg_group_user(const struct rdmamsg_group *group);
  * path's MTU; -ENOTCONN: not joined; -EPERM: it does not publish.
  */
 int rdmamsg_publish(struct rdmamsg_group *group, const void *data, size_t len);
-/* The same in raw mode, with immediate data. -EOPNOTSUPP: not in raw mode. */
-int rdmamsg_publish_imm(struct rdmamsg_group *group, const void *data,
-			size_t len, uint32_t imm);
+
+struct rdmamsg_op;
+
+/*
+ * The same of the struct of <rdmamsg/post.h>, kind RDMAMSG_OP_SEND: one message
+ * from up to RDMAMSG_SEGMENTS_MAX entries without regions. All is copied, so
+ * that the memory is free when the call returns, and there is no cookie; on_sent
+ * counts the messages. In raw mode with RDMAMSG_OP_IMM the datagram has 'imm'.
+ * The errors of rdmamsg_publish(). -EINVAL: a field is not 0 that is not used
+ * here, which rdmamsg_error() names; -EOPNOTSUPP: another kind, or
+ * RDMAMSG_OP_IMM without raw mode.
+ */
+int rdmamsg_group_post(struct rdmamsg_group *group,
+		       const struct rdmamsg_op *op);
 
 /* ---- diagnosis -------------------------------------------------------- */
 

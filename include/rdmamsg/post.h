@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One call for every kind of operation of an endpoint. */
+/*
+ * One struct for every kind of operation, and the call that begins it on an
+ * endpoint. rdmamsg_dc_post() and rdmamsg_group_post() take the same struct.
+ */
 #ifndef RDMAMSG_POST_H
 #define RDMAMSG_POST_H
 
@@ -25,6 +28,8 @@ enum rdmamsg_op_kind {
 enum rdmamsg_op_flags {
 	/* besides RDMAMSG_FENCE. WRITE: the peer gets on_written with imm */
 	RDMAMSG_OP_NOTIFY = 1u << 1,
+	/* SEND to a group in raw mode: the datagram has immediate data */
+	RDMAMSG_OP_IMM = 1u << 2,
 };
 
 /*
@@ -44,7 +49,7 @@ struct rdmamsg_op {
 	const struct rdmamsg_sge *sge;
 	uint32_t count;
 	uint32_t tag;			/* SEND */
-	uint32_t imm;			/* WRITE with RDMAMSG_OP_NOTIFY */
+	uint32_t imm;			/* with RDMAMSG_OP_NOTIFY or _IMM */
 
 	/* atomics: bytes of the operand; 0: 8, without masks */
 	uint32_t width;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One-sided operations of a sender, at once or when there is a connection. */
 #include "base/base.h"
+#include "base/op.h"
 #include "base/util.h"
 #include "dc/dc.h"
 #include "memory/region.h"
-#include "onesided/post.h"
 #include "onesided/rma_ask.h"
 
 #include <errno.h>
@@ -246,52 +246,44 @@ static int take_operands(const struct rdmamsg_op *op, struct dc_op *o,
 	return 0;
 }
 
+static const struct op_taker taker = {
+	.call = "rdmamsg_dc_post", .kinds = OP_KINDS_ALL & ~OP_KIND(FLUSH),
+	.times = true,
+	.send = OP_HAS(cookie) | OP_HAS(sge) | OP_HAS(count) | OP_HAS(tag),
+};
+
 /* A message from plain memory. */
-static int send_plain(struct rdmamsg_dc_address *a, const struct rdmamsg_op *op,
-		      const char *name)
+static int send_plain(struct rdmamsg_dc_address *a, const struct rdmamsg_op *op)
 {
 	struct iovec iov[RDMAMSG_SEGMENTS_MAX];
+	int ret;
 
-	if (!op->cookie || (op->count && !op->sge))
-		return rdmamsg__fail(-EINVAL, "%s: the %s is NULL", name,
-				     op->cookie ? "sge" : "cookie");
-	if (op->layout || op->key)
-		return rdmamsg__fail(-EINVAL, "%s: SEND with a %s: a target "
-				     "has neither layouts of messages nor "
-				     "windows", name,
-				     op->layout ? "layout" : "key");
-	for (uint32_t i = 0; i < op->count; i++) {
-		if (op->sge[i].region)
-			return rdmamsg__fail(-EINVAL, "%s: SEND from a region: "
-					     "its entries have none", name);
-		iov[i].iov_base = op->sge[i].data;
-		iov[i].iov_len = op->sge[i].len;
-	}
-	return rdmamsg__dc_sendv(a, iov, (int)op->count, op->tag, op->cookie);
+	if (!op->cookie)
+		return rdmamsg__fail(-EINVAL, "%s: the cookie is NULL",
+				     taker.call);
+	ret = rdmamsg__op_plain(op, &taker, iov);
+	return ret ? ret : rdmamsg__dc_sendv(a, iov, (int)op->count, op->tag,
+					     op->cookie);
 }
 
 int rdmamsg_dc_post(struct rdmamsg_dc_address *a,
 		    const struct rdmamsg_op *given)
 {
-	static const char name[] = "rdmamsg_dc_post";
 	struct dc_op o = { .kind = DC_WRITE };
 	struct rdmamsg_op op;
 	struct masked m;
-	int ret = rdmamsg__dc_check(a, name);
+	int ret = rdmamsg__dc_check(a, taker.call);
 
 	if (!ret)
-		ret = rdmamsg__op_take(&op, given, name);
+		ret = rdmamsg__op_take(&op, given, &taker);
 	if (ret)
 		return ret;
 	if (op.timeout_ms || op.on_late)
 		return rdmamsg__fail(-EOPNOTSUPP, "%s: no timeout_ms yet: "
 				     "rdmamsg_post() on a connection has it",
-				     name);
+				     taker.call);
 	if (op.kind == RDMAMSG_OP_SEND)
-		return send_plain(a, &op, name);
-	if (op.kind == RDMAMSG_OP_FLUSH)
-		return rdmamsg__fail(-EINVAL, "%s: no FLUSH: a read behind "
-				     "the writes tells", name);
+		return send_plain(a, &op);
 	o.kind = kind_of(&op);
 	o.entry = op.sge;
 	o.count = (int)op.count;
@@ -302,5 +294,5 @@ int rdmamsg_dc_post(struct rdmamsg_dc_address *a,
 	o.result = op.result;
 	if (op.kind != RDMAMSG_OP_WRITE && op.kind != RDMAMSG_OP_READ)
 		ret = take_operands(&op, &o, &m);
-	return ret ? ret : ask(a, name, &o, op.cookie);
+	return ret ? ret : ask(a, taker.call, &o, op.cookie);
 }

@@ -185,18 +185,16 @@ void rdmamsg__group_writable(struct rdmamsg_group *g);
 void rdmamsg__group_was_sent(struct rdmamsg_group *g, uint64_t message);
 /* Sends a HEARTBEAT. Returns 0 or -errno, without a text. */
 int rdmamsg__group_say(struct rdmamsg_group *g);
+struct gather;
 /*
  * Sends fragments of a message from *index to 'last', while there is room.
  * *index becomes the next fragment. to->note is for the message's last one.
  * Returns 0, -EAGAIN or -errno.
  */
 int rdmamsg__group_send(struct rdmamsg_group *g, const struct carrier_to *to,
-			uint32_t number, const uint8_t *data, uint32_t len,
+			uint32_t number, const struct gather *from,
 			uint8_t flags, uint32_t *index, uint32_t last);
-/*
- * Sends a frame without payload, or with its payload in place. Returns 0,
- * -EAGAIN or -errno.
- */
+/* Sends a frame with the payload at its 'data'. Returns 0, -EAGAIN or -errno. */
 int rdmamsg__group_send_frame(struct rdmamsg_group *g,
 			      const struct carrier_to *to,
 			      const struct frame *f);
@@ -206,8 +204,8 @@ struct kept;
 int rdmamsg__repair_new(struct rdmamsg_group *g);
 void rdmamsg__repair_free(struct rdmamsg_group *g);
 /* Keeps the message that is to be sent. -ENOMEM, -EAGAIN */
-int rdmamsg__repair_keep(struct rdmamsg_group *g, const void *data,
-			 uint32_t len, const struct kept **ret);
+int rdmamsg__repair_keep(struct rdmamsg_group *g, const struct gather *from,
+			 const struct kept **ret);
 /* Forgets the message kept last, of which nothing was sent. */
 void rdmamsg__repair_take_back(struct rdmamsg_group *g);
 uint32_t rdmamsg__repair_oldest(const struct rdmamsg_group *g);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "group/gather.h"
 #include "group/history.h"
 
 #include <assert.h>
@@ -7,7 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 int rdmamsg__history_init(struct history *h, uint32_t first, uint32_t messages,
 			  size_t max_bytes)
@@ -59,9 +59,10 @@ uint64_t rdmamsg__history_victim(const struct history *h, uint32_t len)
 	return when;
 }
 
-int rdmamsg__history_add(struct history *h, const void *data, uint32_t len,
+int rdmamsg__history_add(struct history *h, const struct gather *from,
 			 uint64_t when, const struct kept **ret)
 {
+	const uint32_t len = (uint32_t)from->len;
 	struct kept *k = malloc(sizeof(*k) + len);
 
 	if (!k)
@@ -70,8 +71,7 @@ int rdmamsg__history_add(struct history *h, const void *data, uint32_t len,
 		.when = when, .number = h->next, .len = len,
 		.before = h->published,
 	};
-	if (len)
-		memcpy(k->data, data, len);
+	rdmamsg__gather_copy(from, 0, k->data, len);
 	while (h->oldest != h->next &&
 	       is_full(h, h->next - h->oldest, h->bytes + len))
 		drop_oldest(h);

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct gather;
+
 struct kept {
 	uint64_t when;			/* ms, time of publishing */
 	uint64_t before;		/* history.published at that time */
@@ -38,7 +40,7 @@ uint64_t rdmamsg__history_victim(const struct history *h, uint32_t len);
  * Keeps a copy as message number h->next. A message larger than max_bytes is
  * kept until the next one. -ENOMEM
  */
-int rdmamsg__history_add(struct history *h, const void *data, uint32_t len,
+int rdmamsg__history_add(struct history *h, const struct gather *from,
 			 uint64_t when, const struct kept **ret);
 /* Forgets the newest message, of which nothing was sent. */
 void rdmamsg__history_take_back(struct history *h);

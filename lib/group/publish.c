@@ -4,10 +4,12 @@
 #include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
+#include "base/op.h"
 #include "base/timer.h"
 #include "base/util.h"
 #include "device/quirks.h"
 #include "group/carrier.h"
+#include "group/gather.h"
 #include "group/group.h"
 #include "group/history.h"
 #include "wire/frame.h"
@@ -18,48 +20,68 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #include <rdmamsg/group.h>
+#include <rdmamsg/post.h>
 
 #define DATAGRAM_RATE	200000u	/* for devices without a known rate */
 
-static int check(const struct rdmamsg_group *g, const void *data, size_t len)
+static int check(const struct rdmamsg_group *g, const char *call)
 {
-	bool raw;
-	size_t most;
 	int ret = g ? rdmamsg__ctx_check(g->ctx) :
-		  rdmamsg__fail(-EINVAL, "rdmamsg_publish: the group is NULL");
+		  rdmamsg__fail(-EINVAL, "%s: the group is NULL", call);
 
 	if (ret)
 		return ret;
-	raw = g->opts.flags & RDMAMSG_GROUP_RAW;
-	most = g->opts.max_message;
 	if (!(g->opts.flags & RDMAMSG_GROUP_PUBLISH))
-		return rdmamsg__fail(-EPERM, "rdmamsg_publish: the group was "
-				     "joined without RDMAMSG_GROUP_PUBLISH");
+		return rdmamsg__fail(-EPERM, "%s: the group was joined without "
+				     "RDMAMSG_GROUP_PUBLISH", call);
 	if (g->state >= GROUP_LEAVING ||
 	    (g->state != GROUP_JOINED && !g->lost))
-		return rdmamsg__fail(-ENOTCONN, "rdmamsg_publish: the group "
-				     "is not joined");
-	if (!data && len)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_publish: data is NULL");
-	if (raw)
-		most = g->mtu;
-	if (len > most)
-		return rdmamsg__fail(-EMSGSIZE, raw ?
-				     "rdmamsg_publish: %zu bytes, the MTU is "
-				     "%zu: join without RDMAMSG_GROUP_RAW for "
-				     "larger messages" :
-				     "rdmamsg_publish: %zu bytes, max_message "
-				     "is %zu: raise it here and at the "
-				     "subscribers", len, most);
+		return rdmamsg__fail(-ENOTCONN, "%s: the group is not joined",
+				     call);
+	return 0;
+}
+
+/* Adds up the pieces. */
+static int measure(struct gather *from, const char *call)
+{
+	for (uint32_t i = 0; i < from->count; i++) {
+		const struct iovec *v = &from->iov[i];
+
+		if (!v->iov_base && v->iov_len)
+			return rdmamsg__fail(-EINVAL, "%s: data is NULL", call);
+		if (__builtin_add_overflow(from->len, v->iov_len, &from->len))
+			return rdmamsg__fail(-EMSGSIZE, "%s: more bytes than "
+					     "a size_t counts", call);
+	}
+	return 0;
+}
+
+static int check_raw_len(const struct rdmamsg_group *g, size_t len,
+			 const char *call)
+{
+	return len <= g->mtu ? 0 :
+	       rdmamsg__fail(-EMSGSIZE, "%s: %zu bytes, the MTU is %u: join "
+			     "without RDMAMSG_GROUP_RAW for larger messages",
+			     call, len, g->mtu);
+}
+
+static int check_len(const struct rdmamsg_group *g, size_t len,
+		     const char *call)
+{
+	const uint16_t size = (uint16_t)(g->mtu - FRAME_HDR_LEN);
+
+	if (len > g->opts.max_message)
+		return rdmamsg__fail(-EMSGSIZE, "%s: %zu bytes, max_message is "
+				     "%u: raise it here and at the subscribers",
+				     call, len, g->opts.max_message);
 	/* only where the MTU is 256 */
-	if (!raw && rdmamsg__frame_count((uint32_t)len,
-					 (uint16_t)(g->mtu - FRAME_HDR_LEN)) >
-		    FRAME_COUNT_MAX)
-		return rdmamsg__fail(-EMSGSIZE, "rdmamsg_publish: %zu bytes "
-				     "are more than %u datagrams of %u bytes",
-				     len, FRAME_COUNT_MAX, g->mtu);
+	if (rdmamsg__frame_count((uint32_t)len, size) > FRAME_COUNT_MAX)
+		return rdmamsg__fail(-EMSGSIZE, "%s: %zu bytes are more than "
+				     "%u datagrams of %u bytes", call, len,
+				     FRAME_COUNT_MAX, g->mtu);
 	return 0;
 }
 
@@ -148,7 +170,7 @@ void rdmamsg__group_was_sent(struct rdmamsg_group *g, uint64_t n)
 		rdmamsg__tell(&g->ctx->loop, g->on.on_sent, g, n);
 }
 
-static int publish_raw(struct rdmamsg_group *g, const void *data, size_t len,
+static int publish_raw(struct rdmamsg_group *g, const struct gather *from,
 		       const uint32_t *imm)
 {
 	struct carrier_to to = destination(g, g->st.sent_messages + 1);
@@ -156,16 +178,16 @@ static int publish_raw(struct rdmamsg_group *g, const void *data, size_t len,
 
 	if (!has_room(g))
 		return no_room(g);
-	if (len)
-		memcpy(rdmamsg__carrier_buffer(g->carrier), data, len);
+	rdmamsg__gather_copy(from, 0, rdmamsg__carrier_buffer(g->carrier),
+			     from->len);
 	to.imm = imm;
 	to.signaled = true;		/* perhaps the last before leaving */
-	ret = send_datagram(g, (uint32_t)len, &to);
+	ret = send_datagram(g, (uint32_t)from->len, &to);
 	if (ret)
 		return ret;
 	rdmamsg__pace_take(&g->pace);
 	g->st.sent_messages++;
-	g->st.sent_bytes += len;
+	g->st.sent_bytes += from->len;
 	return 0;
 }
 
@@ -195,10 +217,24 @@ int rdmamsg__group_say(struct rdmamsg_group *g)
 	return rdmamsg__try(rdmamsg__group_send_frame(g, &g->to, &f));
 }
 
+static int send_fragment(struct rdmamsg_group *g, const struct carrier_to *to,
+			 const struct frame *f, const struct gather *from)
+{
+	uint8_t *buf = rdmamsg__carrier_buffer(g->carrier);
+
+	if (!buf)
+		return -EAGAIN;
+	rdmamsg__frame_encode(f, buf);
+	rdmamsg__gather_copy(from, (size_t)f->index * f->size,
+			     buf + FRAME_HDR_LEN, f->data_len);
+	return send_datagram(g, FRAME_HDR_LEN + f->data_len, to);
+}
+
 int rdmamsg__group_send(struct rdmamsg_group *g, const struct carrier_to *to,
-			uint32_t number, const uint8_t *data, uint32_t len,
+			uint32_t number, const struct gather *from,
 			uint8_t flags, uint32_t *index, uint32_t last)
 {
+	const uint32_t len = (uint32_t)from->len;
 	struct frame f = {
 		.type = FRAME_DATA, .sender = g->id, .number = number,
 		.flags = flags | (g->repair ? FRAME_REPAIRS : 0u),
@@ -213,14 +249,13 @@ int rdmamsg__group_send(struct rdmamsg_group *g, const struct carrier_to *to,
 		int ret;
 
 		f.index = (uint16_t)*index;
-		f.data = data + at;
 		f.data_len = min(len - at, (uint32_t)f.size);
 		if (!may_send(g, flags))
 			return -EAGAIN;
 		with.note = *index + 1 == count ? to->note :
 			    (struct carrier_note){ 0 };
 		with.signaled = to->signaled || with.note.group;
-		ret = rdmamsg__group_send_frame(g, &with, &f);
+		ret = send_fragment(g, &with, &f, from);
 		if (ret)
 			return ret;
 		was_sent(g, flags);
@@ -234,8 +269,9 @@ int rdmamsg__group_send(struct rdmamsg_group *g, const struct carrier_to *to,
  * A message that is not sent completely. The rest is sent when there is room.
  */
 struct pending {
-	uint32_t number, len, index;	/* index: the next fragment */
-	const uint8_t *data;		/* in the history, or below */
+	uint32_t number, index;		/* index: the next fragment */
+	struct gather from;		/* of one piece: */
+	struct iovec piece;		/* in the history, or below */
 };
 
 uint32_t rdmamsg__group_sent(const struct rdmamsg_group *g)
@@ -244,53 +280,44 @@ uint32_t rdmamsg__group_sent(const struct rdmamsg_group *g)
 }
 
 static int send_new(struct rdmamsg_group *g, uint32_t number, uint64_t n,
-		    const uint8_t *data, uint32_t len, uint32_t *index)
+		    const struct gather *from, uint32_t *index)
 {
 	const struct carrier_to to = destination(g, n);
 
-	return rdmamsg__group_send(g, &to, number, data, len, 0, index,
-				   UINT32_MAX);
+	return rdmamsg__group_send(g, &to, number, from, 0, index, UINT32_MAX);
 }
 
-static int wait_for_room(struct rdmamsg_group *g, const uint8_t *data,
-			 uint32_t len, uint32_t index)
+/* 'from' is in the history, or else it is the program's and is copied. */
+static int wait_for_room(struct rdmamsg_group *g, const struct gather *from,
+			 uint32_t index)
 {
-	struct pending *p = malloc(sizeof(*p) + (g->repair ? 0 : len));
+	struct pending *p = malloc(sizeof(*p) + (g->repair ? 0 : from->len));
 
 	if (!p)
-		return rdmamsg__fail(-ENOMEM, "no memory to publish %u bytes",
-				     len);
-	*p = (struct pending){ .number = g->number, .len = len,
-			       .index = index, .data = data };
-	if (!g->repair) {
-		p->data = (const uint8_t *)(p + 1);
-		memcpy(p + 1, data, len);
-	}
+		return rdmamsg__fail(-ENOMEM, "no memory to publish %zu bytes",
+				     from->len);
+	*p = (struct pending){
+		.number = g->number, .index = index,
+		.from = { &p->piece, 1, from->len },
+		.piece = { p + 1, from->len },
+	};
+	if (g->repair)
+		p->piece = from->iov[0];
+	else
+		rdmamsg__gather_copy(from, 0, (uint8_t *)(p + 1), from->len);
 	g->pending = p;
 	return 0;
 }
 
-static int publish_frames(struct rdmamsg_group *g, const uint8_t *data,
-			  uint32_t len)
+/* Sends the message, whose memory stays for what is sent later. */
+static int send_numbered(struct rdmamsg_group *g, const struct gather *from)
 {
-	const struct kept *k;
 	uint32_t index = 0;
-	int ret = 0;
+	int ret = send_new(g, g->number, g->st.sent_messages + 1, from,
+			   &index);
 
-	if (g->pending || !has_room(g))
-		return no_room(g);
-	if (g->repair) {
-		ret = rdmamsg__repair_keep(g, data, len, &k);
-		if (ret == -EAGAIN)
-			return no_room(g);
-		if (ret)
-			return ret;
-		data = k->data;
-	}
-	ret = send_new(g, g->number, g->st.sent_messages + 1, data, len,
-		       &index);
 	if (ret == -EAGAIN)
-		ret = wait_for_room(g, data, len, index);
+		ret = wait_for_room(g, from, index);
 	/* fragments may have been sent, so do not use the number again */
 	if (!ret || index)
 		g->number++;
@@ -298,35 +325,89 @@ static int publish_frames(struct rdmamsg_group *g, const uint8_t *data,
 		rdmamsg__repair_take_back(g);
 	if (!ret) {
 		g->st.sent_messages++;
-		g->st.sent_bytes += len;
+		g->st.sent_bytes += from->len;
 	}
 	return ret;
 }
 
-int rdmamsg_publish(struct rdmamsg_group *g, const void *data, size_t len)
+static int send_kept(struct rdmamsg_group *g, const struct gather *from)
 {
-	int ret = check(g, data, len);
+	const struct kept *k;
+	int ret = rdmamsg__repair_keep(g, from, &k);
 
+	if (ret == -EAGAIN)
+		return no_room(g);
 	if (ret)
 		return ret;
-	if (g->opts.flags & RDMAMSG_GROUP_RAW)
-		return publish_raw(g, data, len, NULL);
-	return publish_frames(g, data, (uint32_t)len);
+	return send_numbered(g, &(struct gather){
+		&(struct iovec){ (void *)(uintptr_t)k->data, k->len }, 1,
+		k->len,
+	});
 }
 
-int rdmamsg_publish_imm(struct rdmamsg_group *g, const void *data, size_t len,
-			uint32_t imm)
+static int publish_frames(struct rdmamsg_group *g, const struct gather *from)
 {
-	int ret = check(g, data, len);
+	if (g->pending || !has_room(g))
+		return no_room(g);
+	return g->repair ? send_kept(g, from) : send_numbered(g, from);
+}
 
+static int publish(struct rdmamsg_group *g, const char *call,
+		   struct gather *from, const uint32_t *imm)
+{
+	const bool raw = g->opts.flags & RDMAMSG_GROUP_RAW;
+	int ret = measure(from, call);
+
+	if (!ret)
+		ret = raw ? check_raw_len(g, from->len, call) :
+		      check_len(g, from->len, call);
 	if (ret)
 		return ret;
-	if (!(g->opts.flags & RDMAMSG_GROUP_RAW))
-		return rdmamsg__fail(-EOPNOTSUPP, "rdmamsg_publish_imm: the "
-				     "group was joined without "
-				     "RDMAMSG_GROUP_RAW, and frames have no "
-				     "immediate data");
-	return publish_raw(g, data, len, &imm);
+	return raw ? publish_raw(g, from, imm) : publish_frames(g, from);
+}
+
+int rdmamsg_publish(struct rdmamsg_group *g, const void *data, size_t len)
+{
+	const struct iovec piece = { (void *)(uintptr_t)data, len };
+	int ret = check(g, __func__);
+
+	return ret ? ret : publish(g, __func__,
+				   &(struct gather){ &piece, 1, 0 }, NULL);
+}
+
+/* No cookie: the memory is copied, and on_sent counts the messages. */
+static const struct op_taker taker = {
+	.call = "rdmamsg_group_post", .kinds = OP_KIND(SEND),
+	.send = OP_HAS(flags) | OP_HAS(sge) | OP_HAS(count) | OP_HAS(imm),
+};
+
+static int check_flags(const struct rdmamsg_group *g, uint32_t flags)
+{
+	if (flags & ~(uint32_t)RDMAMSG_OP_IMM)
+		return rdmamsg__fail(-EINVAL, "%s: flags 0x%x: SEND has "
+				     "RDMAMSG_OP_IMM", taker.call, flags);
+	if (flags && !(g->opts.flags & RDMAMSG_GROUP_RAW))
+		return rdmamsg__fail(-EOPNOTSUPP, "%s: the group was joined "
+				     "without RDMAMSG_GROUP_RAW, and frames "
+				     "have no immediate data", taker.call);
+	return 0;
+}
+
+int rdmamsg_group_post(struct rdmamsg_group *g, const struct rdmamsg_op *given)
+{
+	struct iovec pieces[RDMAMSG_SEGMENTS_MAX];
+	struct rdmamsg_op op;
+	int ret = check(g, taker.call);
+
+	if (!ret)
+		ret = rdmamsg__op_take(&op, given, &taker);
+	if (!ret)
+		ret = check_flags(g, op.flags);
+	if (!ret)
+		ret = rdmamsg__op_plain(&op, &taker, pieces);
+	return ret ? ret : publish(g, taker.call,
+				   &(struct gather){ pieces, op.count, 0 },
+				   op.flags ? &op.imm : NULL);
 }
 
 /* Returns true if no message is pending any more. */
@@ -337,8 +418,7 @@ static bool pump(struct rdmamsg_group *g)
 
 	if (!p)
 		return true;
-	ret = send_new(g, p->number, g->st.sent_messages, p->data, p->len,
-		       &p->index);
+	ret = send_new(g, p->number, g->st.sent_messages, &p->from, &p->index);
 	if (ret == -EAGAIN)
 		return false;
 	if (ret)

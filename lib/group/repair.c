@@ -11,6 +11,7 @@
 #include "base/timer.h"
 #include "base/util.h"
 #include "group/carrier.h"
+#include "group/gather.h"
 #include "group/group.h"
 #include "group/history.h"
 #include "group/pace.h"
@@ -57,12 +58,14 @@ static int repeat(struct rdmamsg_group *g, const struct kept *k,
 	const uint32_t count = rdmamsg__frame_count(k->len, (uint16_t)(g->mtu -
 							    FRAME_HDR_LEN));
 	const uint32_t last = min((uint32_t)q->range.last, count - 1);
+	const struct iovec piece = { (void *)(uintptr_t)k->data, k->len };
+	const struct gather from = { &piece, 1, k->len };
 	int ret;
 
 	probe(group_repeated, g, k->number, *index);
 	most = min(*index + (uint64_t)most - 1, (uint64_t)last);
-	ret = rdmamsg__group_send(g, to, k->number, k->data, k->len,
-				  FRAME_REPEATED, index, most);
+	ret = rdmamsg__group_send(g, to, k->number, &from, FRAME_REPEATED, index,
+				  most);
 	return !ret && most < last ? 1 : ret;
 }
 
@@ -280,12 +283,13 @@ uint64_t rdmamsg__repair_dropped(const struct rdmamsg_group *g)
 	return g->repair ? g->repair->requests.dropped : 0;
 }
 
-int rdmamsg__repair_keep(struct rdmamsg_group *g, const void *data,
-			 uint32_t len, const struct kept **ret)
+int rdmamsg__repair_keep(struct rdmamsg_group *g, const struct gather *from,
+			 const struct kept **ret)
 {
 	struct repair *p = g->repair;
 	uint64_t now = rdmamsg__now_ms();
-	uint64_t victim = rdmamsg__history_victim(&p->history, len);
+	uint64_t victim = rdmamsg__history_victim(&p->history,
+						  (uint32_t)from->len);
 	int err;
 
 	/* give subscribers that have lost it the time to ask */
@@ -296,10 +300,10 @@ int rdmamsg__repair_keep(struct rdmamsg_group *g, const void *data,
 		return -EAGAIN;
 	}
 	p->history.published = published(g);
-	err = rdmamsg__history_add(&p->history, data, len, now, ret);
+	err = rdmamsg__history_add(&p->history, from, now, ret);
 	if (err)
-		return rdmamsg__fail(err, "no memory to keep %u bytes for "
-				     "repair", len);
+		return rdmamsg__fail(err, "no memory to keep %zu bytes for "
+				     "repair", from->len);
 	if (p->beat_ms > BEAT_MS || p->beat.pos < 0) {
 		p->beat_ms = BEAT_MS;
 		rdmamsg__timer_set(&g->ctx->loop.timers, &p->beat, BEAT_MS);

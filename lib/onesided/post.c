@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rdmamsg_post(): which fields a kind uses, and what does its work. */
+/* rdmamsg_post(): what does the work of a kind. */
 #include "base/base.h"
-#include "onesided/post.h"
+#include "base/op.h"
 #include "onesided/rma_ask.h"
 #include "onesided/send_entries.h"
 #include "session/deadline.h"
@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -18,99 +17,11 @@
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/rma.h>
 
-#define COUNT(a)	(sizeof(a) / sizeof((a)[0]))
-
-/* The fields that only some kinds use. */
-#define FIELDS(F) \
-	F(flags) F(sge) F(count) F(tag) F(imm) F(width) F(key) F(offset) \
-	F(layout) F(len) F(operand) F(compare) F(mask) F(compare_mask) F(result)
-
-enum {
-#define INDEX(name)	AT_##name,
-	FIELDS(INDEX)
-#undef INDEX
+static const struct op_taker taker = {
+	.call = "rdmamsg_post", .kinds = OP_KINDS_ALL, .times = true,
+	.send = OP_HAS(cookie) | OP_HAS(sge) | OP_HAS(count) | OP_HAS(tag) |
+		OP_HAS(key) | OP_HAS(layout) | OP_HAS(offset) | OP_HAS(len),
 };
-
-#define IS(name)	(1u << AT_##name)
-#define ENTRIES		(IS(flags) | IS(sge) | IS(count) | IS(key) | IS(offset))
-#define ATOMIC		(IS(flags) | IS(width) | IS(key) | IS(offset) | \
-			 IS(operand) | IS(mask) | IS(result))
-
-static const uint32_t uses[] = {
-	[RDMAMSG_OP_SEND] = IS(sge) | IS(count) | IS(tag) | IS(key) |
-			    IS(layout) | IS(offset) | IS(len),
-	[RDMAMSG_OP_WRITE] = ENTRIES | IS(imm),
-	[RDMAMSG_OP_READ] = ENTRIES,
-	[RDMAMSG_OP_FETCH_ADD] = ATOMIC,
-	[RDMAMSG_OP_COMPARE_SWAP] = ATOMIC | IS(compare) | IS(compare_mask),
-	[RDMAMSG_OP_FLUSH] = 0,
-};
-
-static const char *const kind_names[] = {
-	[RDMAMSG_OP_SEND] = "SEND", [RDMAMSG_OP_WRITE] = "WRITE",
-	[RDMAMSG_OP_READ] = "READ", [RDMAMSG_OP_FETCH_ADD] = "FETCH_ADD",
-	[RDMAMSG_OP_COMPARE_SWAP] = "COMPARE_SWAP",
-	[RDMAMSG_OP_FLUSH] = "FLUSH",
-};
-
-static int fail_unused(const struct rdmamsg_op *op, uint32_t field,
-		       const char *call)
-{
-	static const char *const names[] = {
-#define NAME(name)	#name,
-		FIELDS(NAME)
-#undef NAME
-	};
-
-	return rdmamsg__fail(-EINVAL, "%s: %s uses no '%s' here, so it must "
-			     "be 0", call, kind_names[op->kind],
-			     names[field]);
-}
-
-/* Fields that the kind uses, but not together with others that are set. */
-static uint32_t excluded(const struct rdmamsg_op *op)
-{
-	switch (op->kind) {
-	case RDMAMSG_OP_SEND:
-		return op->layout ? IS(sge) | IS(count) | IS(key) :
-		       IS(offset) | IS(len);
-	case RDMAMSG_OP_WRITE:
-		return op->flags & RDMAMSG_OP_NOTIFY ? 0 : IS(imm);
-	case RDMAMSG_OP_FETCH_ADD:
-	case RDMAMSG_OP_COMPARE_SWAP:
-		return op->width ? 0 : IS(mask) | IS(compare_mask);
-	default:
-		return 0;
-	}
-}
-
-static int check(const struct rdmamsg_op *op, const char *call)
-{
-	uint32_t set = 0;
-
-	if (op->kind >= COUNT(kind_names) || !kind_names[op->kind])
-		return rdmamsg__fail(-EINVAL, "%s: there is no kind %u", call,
-				     op->kind);
-#define SET(name)	set |= op->name ? IS(name) : 0;
-	FIELDS(SET)
-#undef SET
-	set &= ~(uses[op->kind] & ~excluded(op));
-	if (set)
-		return fail_unused(op, (uint32_t)__builtin_ctz(set), call);
-	return op->count <= RDMAMSG_SEGMENTS_MAX ? 0 :
-	       rdmamsg__fail(-EINVAL, "%s: %u gather entries, of %d", call,
-			     op->count, RDMAMSG_SEGMENTS_MAX);
-}
-
-int rdmamsg__op_take(struct rdmamsg_op *op, const struct rdmamsg_op *given,
-		     const char *call)
-{
-	int err = given ? rdmamsg__opts_copy(op, sizeof(*op), given,
-					     "rdmamsg_op") :
-		  rdmamsg__fail(-EINVAL, "%s: op is NULL", call);
-
-	return err ? err : check(op, call);
-}
 
 static struct rma_ask ask_of(const struct rdmamsg_op *op)
 {
@@ -247,7 +158,7 @@ int rdmamsg_post(struct rdmamsg_ep *ep, const struct rdmamsg_op *given)
 	int err = rdmamsg__tx_check(ep);
 
 	if (!err)
-		err = rdmamsg__op_take(&op, given, "rdmamsg_post");
+		err = rdmamsg__op_take(&op, given, &taker);
 	if (err)
 		return err;
 	if (op.timeout_ms || op.on_late)

@@ -11,6 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <rdmamsg/post.h>
+#include <rdmamsg/rma.h>
+
 static const char usage[] =
 "Usage: rdmamsg-pub [OPTION...] GROUP...\n"
 "       rdmamsg-pub --file [OPTION...] GROUP FILE...\n"
@@ -88,6 +91,16 @@ static uint32_t qp_num(const struct topic *t)
 	return rdmamsg_group_query(t->group, &info) ? 0 : info.qp_num;
 }
 
+static int publish_imm(const struct topic *t, const void *data, size_t len)
+{
+	const struct rdmamsg_sge s = { (void *)(uintptr_t)data, len, NULL };
+
+	return rdmamsg_group_post(t->group, &(struct rdmamsg_op){
+		.size = sizeof(struct rdmamsg_op), .kind = RDMAMSG_OP_SEND,
+		.flags = RDMAMSG_OP_IMM, .imm = qp_num(t), .sge = &s, .count = 1,
+	});
+}
+
 static void publish_to(struct topic *t, const void *data, size_t len)
 {
 	int ret;
@@ -95,7 +108,7 @@ static void publish_to(struct topic *t, const void *data, size_t len)
 	for (;;) {
 		t->writable = false;
 		ret = options.immediate ?
-		      rdmamsg_publish_imm(t->group, data, len, qp_num(t)) :
+		      publish_imm(t, data, len) :
 		      rdmamsg_publish(t->group, data, len);
 		if (ret != -EAGAIN)
 			break;

@@ -3,8 +3,11 @@
  * Description: members join groups, and published messages reach all of them.
  */
 #include "common.h"
+#include "../op_fields.h"
 
 #include <rdmamsg/group.h>
+#include <rdmamsg/post.h>
+#include <rdmamsg/rma.h>
 
 #define GROUP	"239.7.7.7"
 #define MEMBERS	4
@@ -155,6 +158,39 @@ static void publish(struct member *m, uint32_t number, size_t len)
 	}
 	if (ret)
 		fail_msg("rdmamsg_publish: %s", rdmamsg_error());
+}
+
+static int post(void *group, const struct rdmamsg_op *op)
+{
+	return rdmamsg_group_post(group, op);
+}
+
+/*
+ * Publishes the pattern from pieces of the lengths, 0 to 'count', and changes
+ * the memory at once. 'copy' has room for it.
+ */
+static void post_pieces(struct member *m, uint32_t number, const size_t *lens,
+			uint32_t count, uint8_t *copy)
+{
+	struct rdmamsg_sge sge[RDMAMSG_SEGMENTS_MAX];
+	const struct rdmamsg_op op = {
+		.size = sizeof(op), .kind = RDMAMSG_OP_SEND, .sge = sge,
+		.count = count,
+	};
+	size_t len = 0;
+	int ret;
+
+	for (uint32_t i = 0; i < count; len += lens[i++])
+		sge[i] = (struct rdmamsg_sge){ copy + len, lens[i], NULL };
+	memcpy(copy, pattern(number), len);
+	while ((ret = post(m->group, &op)) == -EAGAIN) {
+		unsigned int before = m->writable;
+
+		WAIT_FOR(m->writable > before);
+	}
+	if (ret)
+		fail_msg("rdmamsg_group_post: %s", rdmamsg_error());
+	memset(copy, 0xee, len);
 }
 
 /* ---- tests ------------------------------------------------------------ */
@@ -311,6 +347,14 @@ static void raw__with_and_without_immediate_data_ARRIVES(void **state)
 	struct rdmamsg_group_attr info = { .size = sizeof(info) };
 	static const uint8_t no_grh[40];
 	static uint8_t large[4097];
+	const struct rdmamsg_sge halves[] = {
+		{ (uint8_t *)pattern(0), 4, NULL },
+		{ (uint8_t *)pattern(0) + 4, 6, NULL },
+	};
+	struct rdmamsg_op op = {
+		.size = sizeof(op), .kind = RDMAMSG_OP_SEND,
+		.flags = RDMAMSG_OP_IMM, .imm = 0x12345678,
+	};
 	struct member m[2] = {
 		member(RDMAMSG_GROUP_RAW | RDMAMSG_GROUP_PUBLISH),
 		member(RDMAMSG_GROUP_RAW | RDMAMSG_GROUP_SUBSCRIBE),
@@ -324,14 +368,102 @@ static void raw__with_and_without_immediate_data_ARRIVES(void **state)
 	assert_int_equal(m[1].bytes, info.mtu);
 	assert_int_equal(m[1].has_imm, 0);
 	assert_memory_not_equal(m[1].grh, no_grh, sizeof(no_grh));
-	assert_int_equal(rdmamsg_publish_imm(m[0].group, pattern(0), 10,
-					     0x12345678), 0);
+	op.sge = halves;
+	op.count = 2;
+	assert_int_equal(rdmamsg_group_post(m[0].group, &op), 0);
 	WAIT_FOR(m[1].messages == 2);
 	assert_true(m[1].has_imm);
 	assert_int_equal(m[1].imm, 0x12345678);
 	assert_error(rdmamsg_publish(m[0].group, large, info.mtu + 1),
 		     -EMSGSIZE, "MTU");
 	leave_all(m, 2);
+}
+
+/* More datagrams than the queue holds: the rest waits, as a copy. */
+static void pieces__of_a_message_ARRIVE_AS_ONE(void **state)
+{
+	static const size_t lens[][RDMAMSG_SEGMENTS_MAX] = {
+		{ 0 }, { 7 }, { 1, 2, 3, 0, 5 }, { 0, 4000, 0, 65, 3999, 1 },
+		{ 100000, 1, 99999 },
+		{ 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 70000 },
+	};
+	static const uint32_t counts[] = { 0, 1, 5, 6, 3, 16 };
+	static const uint32_t flags[] = { 0, RDMAMSG_GROUP_REPAIR };
+	static uint8_t copy[200000];
+	size_t bytes = 0;
+
+	for (size_t k = 0; k < ARRAY_SIZE(flags); k++, bytes = 0) {
+		struct member m[2] = {
+			member(flags[k] | RDMAMSG_GROUP_PUBLISH),
+			member(flags[k] | RDMAMSG_GROUP_SUBSCRIBE),
+		};
+
+		m[0].opts.send_depth = 16;
+		join_all(m, 2, GROUP);
+		for (uint32_t i = 0; i < ARRAY_SIZE(lens); i++) {
+			post_pieces(&m[0], i, lens[i], counts[i], copy);
+			for (uint32_t j = 0; j < counts[i]; j++)
+				bytes += lens[i][j];
+			WAIT_FOR(m[1].messages == i + 1);
+			assert_int_equal(m[1].bytes, bytes);
+		}
+		assert_int_equal(m[1].gaps, 0);
+		leave_all(m, 2);
+	}
+}
+
+static void posted__what_is_not_used_IS_NAMED(void **state)
+{
+	static const char unused[] = " cookie tag width key offset layout len "
+				     "operand compare mask compare_mask result ";
+	struct rdmamsg_op op = { .kind = RDMAMSG_OP_SEND };
+	struct member m[2] = {
+		member(RDMAMSG_GROUP_PUBLISH),
+		member(RDMAMSG_GROUP_PUBLISH | RDMAMSG_GROUP_RAW),
+	};
+
+	join_all(m, 2, GROUP);
+	for (int i = 0; i < 2; i++) {
+		op_fields_refused(post, m[i].group, op, unused);
+		op_fields_refused(post, m[i].group, op, " imm ");
+		for (uint32_t k = RDMAMSG_OP_WRITE; k <= RDMAMSG_OP_FLUSH; k++)
+			op_kind_refused(post, m[i].group, k);
+	}
+	op.flags = RDMAMSG_OP_IMM;
+	op_fields_refused(post, m[1].group, op, unused);
+	leave_all(m, 2);
+	assert_int_equal(m[0].sent + m[1].sent, 0);
+}
+
+static void posted__what_makes_no_sense_IS_TOLD(void **state)
+{
+	struct rdmamsg_sge s[] = { { NULL, 1, NULL }, { "x", 1, NULL } };
+	struct rdmamsg_op op = {
+		.size = sizeof(op), .kind = RDMAMSG_OP_SEND,
+		.flags = RDMAMSG_OP_IMM,
+	};
+	struct member m = member(RDMAMSG_GROUP_PUBLISH);
+
+	join_all(&m, 1, GROUP);
+	assert_error(post(NULL, &op), -EINVAL, "group is NULL");
+	assert_error(post(m.group, NULL), -EINVAL, "op is NULL");
+	assert_error(post(m.group, &op), -EOPNOTSUPP, "RDMAMSG_GROUP_RAW");
+	op.flags = RDMAMSG_OP_NOTIFY;
+	assert_error(post(m.group, &op), -EINVAL, "flags 0x2");
+	op.flags = 0;
+	op.count = 1;
+	assert_error(post(m.group, &op), -EINVAL, "sge is NULL");
+	op.sge = s;
+	assert_error(post(m.group, &op), -EINVAL, "data is NULL");
+	s[0].region = (struct rdmamsg_region *)s;
+	assert_error(post(m.group, &op), -EINVAL, "from a region");
+	s[0] = (struct rdmamsg_sge){ s, SIZE_MAX, NULL };
+	assert_error(post(m.group, &op), -EMSGSIZE, "max_message");
+	op.count = 2;
+	assert_error(post(m.group, &op), -EMSGSIZE, "size_t");
+	op.count = RDMAMSG_SEGMENTS_MAX + 1;
+	assert_error(post(m.group, &op), -EINVAL, "17 gather entries");
+	leave_all(&m, 1);
 }
 
 static void memberships__two_of_a_context_BOTH_RECEIVE(void **state)
@@ -401,8 +533,6 @@ static void counters__of_both_sides_AGREE(void **state)
 	for (uint32_t i = 0; i < 3; i++)
 		publish(&m[0], i, 10000);
 	WAIT_FOR(m[1].messages == 3);
-	assert_error(rdmamsg_publish_imm(m[0].group, "", 1, 0), -EOPNOTSUPP,
-		     "RDMAMSG_GROUP_RAW");
 	assert_int_equal(rdmamsg_group_query(m[0].group, &info), 0);
 	assert_true(info.joined && info.device && info.qp_num && info.port);
 	assert_true(info.id == m[1].sender && info.mtu >= 256 && info.rate);
@@ -563,6 +693,9 @@ int main(int argc, char **argv)
 		TEST(mgid__and_a_port_ARE_ADDRESSES),
 		TEST(group__left_in_its_callback_IS_LEFT),
 		TEST(raw__with_and_without_immediate_data_ARRIVES),
+		TEST(pieces__of_a_message_ARRIVE_AS_ONE),
+		TEST(posted__what_is_not_used_IS_NAMED),
+		TEST(posted__what_makes_no_sense_IS_TOLD),
 		TEST(memberships__two_of_a_context_BOTH_RECEIVE),
 		TEST(families__of_a_context_EACH_ARRIVE),
 		TEST(counters__of_both_sides_AGREE),

@@ -4,6 +4,7 @@
  * address crowds out the requests of others, and a history keeps what is young,
  * and no more than it may.
  */
+#include "group/gather.h"
 #include "group/history.h"
 #include "group/requests.h"
 #include "wire/frame.h"
@@ -144,6 +145,9 @@ static void requests__of_one_DO_NOT_DELAY_OTHERS(void **state)
 static void history__is_bounded_BY_COUNT_AND_BYTES(void **state)
 {
 	static uint8_t data[1000];
+	const struct iovec piece = { data, sizeof(data) };
+	const struct gather small = { &piece, 1, 10 };
+	const struct gather large = { &piece, 1, sizeof(data) };
 	struct history h;
 	const struct kept *k;
 
@@ -153,7 +157,7 @@ static void history__is_bounded_BY_COUNT_AND_BYTES(void **state)
 		assert_int_equal(rdmamsg__history_victim(&h, 10),
 				 i < 8 ? 0 : 100 + i - 8);
 		h.published = 3 * i;
-		assert_int_equal(rdmamsg__history_add(&h, data, 10, 100 + i,
+		assert_int_equal(rdmamsg__history_add(&h, &small, 100 + i,
 						      &k), 0);
 		assert_int_equal(k->number, UINT32_MAX - 1 + i);
 		assert_ptr_equal(rdmamsg__history_find(&h, k->number), k);
@@ -168,7 +172,7 @@ static void history__is_bounded_BY_COUNT_AND_BYTES(void **state)
 	assert_null(rdmamsg__history_find(&h, h.next));
 	/* 8 of 10 bytes and 2 of 1000: no room for a third */
 	for (uint32_t i = 0; i < 3; i++)
-		assert_int_equal(rdmamsg__history_add(&h, data, 1000, 200 + i,
+		assert_int_equal(rdmamsg__history_add(&h, &large, 200 + i,
 						      &k), 0);
 	assert_int_equal(h.next - h.oldest, 2);
 	assert_int_equal(rdmamsg__history_victim(&h, 1000), 201);
