@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * One struct for every kind of operation, and the call that begins it on an
- * endpoint. rdmamsg_dc_post() and rdmamsg_group_post() take the same struct.
+ * endpoint. rdmamsg_dc_post(), rdmamsg_group_post() and rdmamsg_chain_add()
+ * take the same struct.
  */
 #ifndef RDMAMSG_POST_H
 #define RDMAMSG_POST_H

@@ -79,17 +79,19 @@ static int check_kind(uint32_t kind, const struct op_taker *by)
 
 static int check_fields(const struct rdmamsg_op *op, const struct op_taker *by)
 {
-	uint32_t set = 0, may = op->kind == RDMAMSG_OP_SEND ? by->send :
-				uses[op->kind];
+	const uint32_t may = op->kind == RDMAMSG_OP_SEND ? by->send :
+			     uses[op->kind];
+	uint32_t set = 0, unused;
 
 	if (by->times)
 		may |= OP_HAS(timeout_ms) | OP_HAS(on_late);
 #define SET(name)	set |= op->name ? OP_HAS(name) : 0;
 	OP_FIELDS(SET)
 #undef SET
-	set &= ~(may & ~excluded(op));
-	if (set)
-		return fail_unused(op, (uint32_t)__builtin_ctz(set), by->call);
+	unused = set & ~may ? set & ~may : set & excluded(op);
+	if (unused)
+		return fail_unused(op, (uint32_t)__builtin_ctz(unused),
+				   by->call);
 	return op->count <= RDMAMSG_SEGMENTS_MAX ? 0 :
 	       rdmamsg__fail(-EINVAL, "%s: %u gather entries, of %d", by->call,
 			     op->count, RDMAMSG_SEGMENTS_MAX);

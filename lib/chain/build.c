@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
+#include "base/op.h"
 #include "base/timer.h"
 #include "base/util.h"
 #include "chain/chain.h"
@@ -17,8 +18,10 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/uio.h>
 
 #include <rdmamsg/chain.h>
+#include <rdmamsg/post.h>
 
 #define STEPS_FEW	16
 
@@ -301,16 +304,43 @@ static int find_use(struct rdmamsg_chain *c, struct rdmamsg_ep *ep,
 	return rdmamsg__chain_use(c, end, ret);
 }
 
-int rdmamsg_chain_send(struct rdmamsg_chain *c, uint32_t queue,
-		       struct rdmamsg_ep *ep, const void *buf, size_t len,
-		       uint32_t tag)
+/* No cookie: on_done tells of the run, and no call of one step. */
+static const struct op_taker taker = {
+	.call = "rdmamsg_chain_add", .kinds = OP_KIND(SEND),
+	.send = OP_HAS(sge) | OP_HAS(count) | OP_HAS(tag),
+};
+
+static int take_send(const struct rdmamsg_op *given, struct step *s)
 {
-	struct step s = { .kind = STEP_SEND, .tag = tag, .len = len, .a = buf };
+	struct iovec piece[RDMAMSG_SEGMENTS_MAX] = { { NULL, 0 } };
+	struct rdmamsg_op op;
+	int ret = rdmamsg__op_take(&op, given, &taker);
+
+	if (!ret)
+		ret = rdmamsg__op_plain(&op, &taker, piece);
+	if (ret)
+		return ret;
+	if (op.count > 1)
+		return rdmamsg__fail(-EOPNOTSUPP, "%s: %u entries: a step "
+				     "sends from one", taker.call, op.count);
+	if (!piece->iov_base && piece->iov_len)
+		return rdmamsg__fail(-EINVAL, "%s: data is NULL", taker.call);
+	*s = (struct step){
+		.kind = STEP_SEND, .tag = op.tag, .len = piece->iov_len,
+		.a = piece->iov_base,
+	};
+	return 0;
+}
+
+int rdmamsg_chain_add(struct rdmamsg_chain *c, uint32_t queue,
+		      struct rdmamsg_ep *ep, const struct rdmamsg_op *op)
+{
 	struct chain_use *use;
+	struct step s;
 	int ret = begin(c, queue);
 
-	if (!ret && !buf && len)
-		ret = rdmamsg__fail(-EINVAL, "rdmamsg_chain_send: buf is NULL");
+	if (!ret)
+		ret = take_send(op, &s);
 	if (!ret)
 		ret = find_use(c, ep, &use);
 	if (!ret)

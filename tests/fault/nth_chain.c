@@ -11,6 +11,7 @@
 
 #include "faulty.h"
 #include "nth.h"
+#include "../chain_send.h"
 
 #define COUNT	20000u		/* elements: the messages are large */
 #define FEW		8u	/* elements that devices can add */
@@ -251,8 +252,8 @@ static int build_carried(void)
 	for (int i = 0; i <= WAITING && ret >= 0; i++) {
 		const size_t len = i < WAITING ? 8 : LARGE;
 
-		ret = rdmamsg_chain_send(sides[CLIENT].chain, 0,
-					 ends[CLIENT].ep, pattern, len, 0);
+		ret = chain_send(sides[CLIENT].chain, 0,
+				 ends[CLIENT].ep, pattern, len, 0);
 		if (ret >= 0)
 			ret = rdmamsg_chain_recv(sides[SERVER].chain, 0,
 						 ends[SERVER].ep,
@@ -268,8 +269,8 @@ static int build_sides(void)
 	struct rdmamsg_chain *s = sides[SERVER].chain;
 	uint64_t *x = &sides[SERVER].x;
 	int ret = !ends[CLIENT].ep || !ends[SERVER].ep ? -ENOTCONN :
-		  rdmamsg_chain_send(c, 0, ends[CLIENT].ep, &sides[CLIENT].x, 8,
-				     1);
+		  chain_send(c, 0, ends[CLIENT].ep, &sides[CLIENT].x, 8,
+			     1);
 
 	if (ret >= 0)
 		ret = rdmamsg_chain_recv(c, 0, ends[CLIENT].ep,
@@ -281,7 +282,7 @@ static int build_sides(void)
 					 RDMAMSG_CALC_UINT, x, x,
 					 &sides[SERVER].y, 1);
 	if (ret >= 0)
-		ret = rdmamsg_chain_send(s, 0, ends[SERVER].ep, x, 8, 2);
+		ret = chain_send(s, 0, ends[SERVER].ep, x, 8, 2);
 	return ret < 0 ? told(ret) : 0;
 }
 

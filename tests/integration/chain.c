@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Chains: each kind of step, orders that cannot end, and ends of runs. */
 #include "common.h"
+#include "../chain_send.h"
+#include "../op_fields.h"
 
 #include <rdmamsg/chain.h>
 #include <rdmamsg/device.h>
@@ -75,9 +77,9 @@ static void send_and_recv__all_sizes_IN_ORDER(void **state)
 
 	start();
 	for (uint32_t i = 0; i < ARRAY_SIZE(sizes); i++) {
-		assert_int_equal(rdmamsg_chain_send(chain, 0, p.c.ep,
-						    pattern(i), sizes[i],
-						    i * 40000), i);
+		assert_int_equal(chain_send(chain, 0, p.c.ep,
+					    pattern(i), sizes[i],
+					    i * 40000), i);
 		assert_int_equal(rdmamsg_chain_recv(other, 0, p.s.ep, got[i],
 						    sizes[i], i * 40000), i);
 	}
@@ -134,9 +136,9 @@ static void wait__for_another_queue_ORDERS(void **state)
 
 	start();
 	rdmamsg_chain_wait(chain, 0, 1, 1);
-	rdmamsg_chain_send(chain, 0, p.c.ep, &got[0], 8, 1);
+	chain_send(chain, 0, p.c.ep, &got[0], 8, 1);
 	rdmamsg_chain_recv(chain, 1, p.c.ep, &got[0], 8, 2);
-	rdmamsg_chain_send(other, 3, p.s.ep, &two, 8, 2);
+	chain_send(other, 3, p.s.ep, &two, 8, 2);
 	rdmamsg_chain_wait(other, 5, 3, 1);
 	rdmamsg_chain_recv(other, 5, p.s.ep, &got[1], 8, 1);
 	for (int run = 0; run < 2; run++) {
@@ -158,7 +160,7 @@ static void enable__some_then_all_HOLDS(void **state)
 	rdmamsg_chain_recv(chain, 0, p.c.ep, &got[1], 8, 0);
 	rdmamsg_chain_enable(chain, 0, 1, 0);
 	for (uint32_t i = 0; i < 4; i++)
-		rdmamsg_chain_send(chain, 1, p.c.ep, &x, 8, i);
+		chain_send(chain, 1, p.c.ep, &x, 8, i);
 	for (uint32_t i = 0; i < 2; i++)
 		rdmamsg_chain_recv(other, 0, p.s.ep, &got[2], 8, i);
 	assert_int_equal(rdmamsg_chain_post(chain), 0);
@@ -312,12 +314,12 @@ static void calc__received_operand_in_place_SENT(void **state)
 		theirs[i] = (uint64_t)i;
 		mine[i] = 1000;
 	}
-	rdmamsg_chain_send(chain, 0, p.c.ep, theirs, sizeof(theirs), 0);
+	chain_send(chain, 0, p.c.ep, theirs, sizeof(theirs), 0);
 	rdmamsg_chain_recv(chain, 0, p.c.ep, got, sizeof(got), 0);
 	rdmamsg_chain_recv(other, 0, p.s.ep, got, sizeof(got), 0);
 	rdmamsg_chain_calc(other, 0, RDMAMSG_CALC_ADD, RDMAMSG_CALC_UINT, mine,
 			   got, mine, N);
-	rdmamsg_chain_send(other, 0, p.s.ep, mine, sizeof(mine), 0);
+	chain_send(other, 0, p.s.ep, mine, sizeof(mine), 0);
 	run_both();
 	for (int i = 0; i < N; i++)
 		assert_int_equal(got[i], 1000 + i);
@@ -335,13 +337,13 @@ static void assert_refused(const char *text)
 	assert_int_equal(done[0].count, 0);
 	rdmamsg_chain_destroy(chain);
 	chain = chain_of(&p.c);
-	rdmamsg_chain_send(chain, 9, p.c.ep, "x", 1, 0);
+	chain_send(chain, 9, p.c.ep, "x", 1, 0);
 }
 
 static void post__cycle_or_impossible_order_EDEADLK(void **state)
 {
 	start();
-	rdmamsg_chain_send(chain, 9, p.c.ep, "x", 1, 0);
+	chain_send(chain, 9, p.c.ep, "x", 1, 0);
 	/* of three, behind a step that is none of them */
 	rdmamsg_chain_wait(chain, 0, 1, 2);
 	rdmamsg_chain_wait(chain, 1, 9, 1);
@@ -377,10 +379,45 @@ static void post__cycle_or_impossible_order_EDEADLK(void **state)
 static void post__long_cycle_TEXT_ENDS(void **state)
 {
 	start();
-	rdmamsg_chain_send(chain, 63, p.c.ep, "x", 1, 0);
+	chain_send(chain, 63, p.c.ep, "x", 1, 0);
 	for (uint32_t i = 0; i < 63; i++)
 		rdmamsg_chain_wait(chain, i, (i + 1) % 63, 1);
 	assert_error(rdmamsg_chain_post(chain), -EDEADLK, "waits for ...");
+	finish();
+}
+
+static int add_step(void *c, const struct rdmamsg_op *op)
+{
+	return rdmamsg_chain_add(c, 0, p.c.ep, op);
+}
+
+static void operation__that_no_step_does_IS_REFUSED(void **state)
+{
+	struct rdmamsg_sge s[2] = { { "x", 1, NULL }, { "y", 1, NULL } };
+	struct rdmamsg_op op = {
+		.size = sizeof(op), .kind = RDMAMSG_OP_SEND, .sge = s,
+		.count = 2,
+	};
+
+	start();
+	for (uint32_t k = RDMAMSG_OP_WRITE; k <= RDMAMSG_OP_FLUSH; k++)
+		op_kind_refused(add_step, chain, k);
+	op_fields_refused(add_step, chain, op, " flags cookie imm width key "
+			  "offset layout len operand compare mask "
+			  "compare_mask result ");
+	assert_error(add_step(chain, &op), -EOPNOTSUPP, "2 entries");
+	assert_error(add_step(chain, NULL), -EINVAL, "op is NULL");
+	op.count = 1;
+	s[0].region = (struct rdmamsg_region *)s;
+	assert_error(add_step(chain, &op), -EINVAL, "from a region");
+	op.sge = NULL;
+	assert_error(add_step(chain, &op), -EINVAL, "sge is NULL");
+	op.kind = 7;
+	assert_error(add_step(chain, &op), -EINVAL, "no kind 7");
+	/* nothing was appended; an empty message needs no entry */
+	op.kind = RDMAMSG_OP_SEND;
+	op.count = 0;
+	assert_int_equal(add_step(chain, &op), 0);
 	finish();
 }
 
@@ -395,15 +432,16 @@ static void build__arguments_EINVAL(void **state)
 	ep = p.c.ep;
 	assert_error(rdmamsg_chain_create(NULL, NULL, &c), -EINVAL, "ctx");
 	assert_error(rdmamsg_chain_create(p.c.ctx, NULL, NULL), -EINVAL, "ret");
-	assert_error(rdmamsg_chain_send(NULL, 0, ep, &x, 8, 0), -EINVAL,
+	assert_error(chain_send(NULL, 0, ep, &x, 8, 0), -EINVAL,
 		     "NULL");
-	assert_error(rdmamsg_chain_send(c, 64, ep, &x, 8, 0), -EINVAL,
+	assert_error(chain_send(c, 64, ep, &x, 8, 0), -EINVAL,
 		     "queue 64");
-	assert_error(rdmamsg_chain_send(c, 0, NULL, &x, 8, 0), -EINVAL,
+	assert_error(chain_send(c, 0, NULL, &x, 8, 0), -EINVAL,
 		     "endpoint");
-	assert_error(rdmamsg_chain_send(c, 0, ep, NULL, 8, 0), -EINVAL, "buf");
+	assert_error(chain_send(c, 0, ep, NULL, 8, 0), -EINVAL,
+		     "data is NULL");
 	assert_error(rdmamsg_chain_recv(c, 0, ep, NULL, 8, 0), -EINVAL, "buf");
-	assert_error(rdmamsg_chain_send(c, 0, p.s.ep, &x, 8, 0), -EINVAL,
+	assert_error(chain_send(c, 0, p.s.ep, &x, 8, 0), -EINVAL,
 		     "another context");
 	assert_error(rdmamsg_chain_wait(c, 0, 64, 1), -EINVAL, "queue 64");
 	assert_error(rdmamsg_chain_enable(c, 64, 0, 1), -EINVAL, "queue 64");
@@ -421,14 +459,14 @@ static void build__arguments_EINVAL(void **state)
 	rdmamsg_chain_cancel(c);
 	rdmamsg_chain_destroy(NULL);
 	/* the messages of an endpoint have one order */
-	assert_int_equal(rdmamsg_chain_send(c, 0, ep, &x, 8, 0), 0);
-	assert_error(rdmamsg_chain_send(c, 1, ep, &x, 8, 0), -EINVAL,
+	assert_int_equal(chain_send(c, 0, ep, &x, 8, 0), 0);
+	assert_error(chain_send(c, 1, ep, &x, 8, 0), -EINVAL,
 		     "queue 0 sends on this endpoint already");
 	assert_int_equal(rdmamsg_chain_recv(c, 1, ep, &x, 8, 0), 1);
 	assert_error(rdmamsg_chain_recv(c, 2, ep, &x, 8, 0), -EINVAL,
 		     "queue 1 receives from this endpoint already");
 	/* too large for the peer, or for this side */
-	rdmamsg_chain_send(other, 0, p.s.ep, &x, SIZE_MAX, 0);
+	chain_send(other, 0, p.s.ep, &x, SIZE_MAX, 0);
 	assert_error(rdmamsg_chain_post(other), -EMSGSIZE,
 		     "step 0 (send of");
 	rdmamsg_chain_recv(c, 1, ep, &x, SIZE_MAX, 0);
@@ -454,7 +492,7 @@ static void post__while_it_runs_EBUSY(void **state)
 	start();
 	second = chain_of(&p.c);
 	rdmamsg_chain_recv(chain, 0, p.c.ep, &got, 8, 0);
-	rdmamsg_chain_send(second, 0, p.c.ep, &x, 8, 0);
+	chain_send(second, 0, p.c.ep, &x, 8, 0);
 	assert_int_equal(rdmamsg_chain_post(chain), 0);
 	assert_error(rdmamsg_chain_post(chain), -EBUSY, "runs");
 	assert_error(rdmamsg_chain_wait(chain, 0, 0, 0), -EBUSY, "runs");
@@ -462,7 +500,7 @@ static void post__while_it_runs_EBUSY(void **state)
 	/* the program can send on the endpoint of a chain */
 	assert_int_equal(rdmamsg_send(p.c.ep, &x, 8, 0, NULL), 0);
 	rdmamsg_chain_recv(other, 0, p.s.ep, &x, 8, 0);
-	rdmamsg_chain_send(other, 0, p.s.ep, &x, 8, 0);
+	chain_send(other, 0, p.s.ep, &x, 8, 0);
 	assert_int_equal(rdmamsg_chain_post(other), 0);
 	WAIT_FOR(done[0].count && done[1].count);
 	assert_int_equal(got, 3);
@@ -524,7 +562,7 @@ static void ends_in_the_middle(int how, int error)
 	rdmamsg_chain_recv(chain, 0, p.c.ep, &got[0], 8, 0);
 	rdmamsg_chain_recv(chain, 0, p.c.ep, &got[1], 8, 0);
 	rdmamsg_chain_wait(chain, 1, 0, 2);
-	rdmamsg_chain_send(chain, 1, p.c.ep, &got[1], 8, 0);
+	chain_send(chain, 1, p.c.ep, &got[1], 8, 0);
 	assert_int_equal(rdmamsg_chain_post(chain), 0);
 	assert_int_equal(rdmamsg_send(p.s.ep, &x, 8, 0, NULL), 0);
 	WAIT_FOR(got[0] == 4);
@@ -689,6 +727,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(calc__received_operand_in_place_SENT),
 	TEST(post__cycle_or_impossible_order_EDEADLK),
 	TEST(post__long_cycle_TEXT_ENDS),
+	TEST(operation__that_no_step_does_IS_REFUSED),
 	TEST(build__arguments_EINVAL),
 	TEST(build__too_many_steps_ENOSPC),
 	TEST(post__while_it_runs_EBUSY),

@@ -83,7 +83,7 @@ static void nine_messages(void)
 {
 	for (uint64_t i = 0; i < 9; i++) {
 		x[10 + i] = 100 + i;
-		rdmamsg_chain_send(other, 0, p.s.ep, &x[10 + i], 8, 2);
+		chain_send(other, 0, p.s.ep, &x[10 + i], 8, 2);
 		rdmamsg_chain_recv(chain, 0, p.c.ep, &x[30 + i], 8, 2);
 	}
 }
@@ -99,11 +99,11 @@ static void part_of_memory(void)
 {
 	for (uint64_t i = 0; i < 4; i++)
 		x[10 + i] = 100 + i;
-	rdmamsg_chain_send(other, 0, p.s.ep, &x[10], 16, 2);
-	rdmamsg_chain_send(other, 0, p.s.ep, &x[12], 16, 2);
+	chain_send(other, 0, p.s.ep, &x[10], 16, 2);
+	chain_send(other, 0, p.s.ep, &x[12], 16, 2);
 	rdmamsg_chain_recv(chain, 0, p.c.ep, &x[30], 16, 2);
 	rdmamsg_chain_recv(chain, 0, p.c.ep, &x[31], 16, 2);
-	rdmamsg_chain_send(chain, 0, p.c.ep, (uint8_t *)&x[30] + 4, 12, 3);
+	chain_send(chain, 0, p.c.ep, (uint8_t *)&x[30] + 4, 12, 3);
 	rdmamsg_chain_recv(other, 0, p.s.ep, &x[40], 12, 3);
 }
 
@@ -141,7 +141,7 @@ static void much_memory(void)
 
 	for (uint32_t i = 0; i < 17; i++) {
 		memcpy(memory[i], pattern(i), 4096);
-		rdmamsg_chain_send(chain, 0, p.c.ep, memory[i], 4096, 2);
+		chain_send(chain, 0, p.c.ep, memory[i], 4096, 2);
 		rdmamsg_chain_recv(other, 0, p.s.ep, memory[i], 4096, 2);
 	}
 	add_lack(other);		/* it receives more than 8 */
@@ -167,11 +167,11 @@ static const struct {
 /* The client sends a number, and gets it back. */
 static void add_echo(void)
 {
-	rdmamsg_chain_send(chain, 0, p.c.ep, &x[0], 8, 0);
+	chain_send(chain, 0, p.c.ep, &x[0], 8, 0);
 	rdmamsg_chain_recv(other, 0, p.s.ep, &got[0], 8, 0);
 	rdmamsg_chain_calc(other, 0, RDMAMSG_CALC_ADD, RDMAMSG_CALC_UINT,
 			   &got[0], &got[0], &got[0], 1);
-	rdmamsg_chain_send(other, 0, p.s.ep, &got[0], 8, 1);
+	chain_send(other, 0, p.s.ep, &got[0], 8, 1);
 	rdmamsg_chain_recv(chain, 0, p.c.ep, &got[1], 8, 1);
 }
 
@@ -235,9 +235,9 @@ static void several_chains__in_any_order_SAME_RESULTS(void **state)
 	for (uint32_t i = 0; i < 3; i++) {
 		fresh_pair();
 		for (uint32_t k = 0; k < 5; k++) {
-			rdmamsg_chain_send(chain, 0, p.c.ep, &x[k], 8, k);
+			chain_send(chain, 0, p.c.ep, &x[k], 8, k);
 			rdmamsg_chain_recv(other, 0, p.s.ep, &got[k], 8, k);
-			rdmamsg_chain_send(other, 1, p.s.ep, &x[k], 8, k);
+			chain_send(other, 1, p.s.ep, &x[k], 8, k);
 			rdmamsg_chain_recv(chain, 1, p.c.ep, &got[10 + k], 8,
 					   k);
 		}
@@ -315,9 +315,9 @@ static void exchange__large_messages_at_once_ARRIVE(void **state)
 
 	start(RDMAMSG_CHAIN_NATIVE);
 	for (uint32_t i = 0; i < ARRAY_SIZE(sizes); i++) {
-		rdmamsg_chain_send(chain, 0, p.c.ep, pattern(i), sizes[i], i);
-		rdmamsg_chain_send(other, 0, p.s.ep, pattern(i + 100),
-				   sizes[i], i);
+		chain_send(chain, 0, p.c.ep, pattern(i), sizes[i], i);
+		chain_send(other, 0, p.s.ep, pattern(i + 100),
+			   sizes[i], i);
 	}
 	for (uint32_t i = 0; i < ARRAY_SIZE(sizes); i++) {
 		rdmamsg_chain_recv(chain, 0, p.c.ep, in[0][i], sizes[i], i);
@@ -343,8 +343,8 @@ static void exchange__many_messages_at_once_ARRIVE(void **state)
 
 	start(RDMAMSG_CHAIN_NATIVE);
 	for (uint32_t i = 0; i < MANY; i++) {
-		rdmamsg_chain_send(chain, 0, p.c.ep, &out[i], 8, i);
-		rdmamsg_chain_send(other, 0, p.s.ep, &out[i], 8, i);
+		chain_send(chain, 0, p.c.ep, &out[i], 8, i);
+		chain_send(other, 0, p.s.ep, &out[i], 8, i);
 	}
 	for (uint32_t i = 0; i < MANY; i++) {
 		rdmamsg_chain_recv(chain, 0, p.c.ep, &in[0][i], 8, i);
@@ -369,7 +369,7 @@ static void send__ahead_of_the_receiver_WAITS(void **state)
 	start(RDMAMSG_CHAIN_NATIVE);
 	for (uint32_t i = 0; i < MANY / 8 * 8; i++) {
 		out[i] = 3 * i;
-		rdmamsg_chain_send(chain, 0, p.c.ep, &out[i], 8, i % 8);
+		chain_send(chain, 0, p.c.ep, &out[i], 8, i % 8);
 	}
 	for (uint32_t i = 0; i < 8; i++)
 		rdmamsg_chain_recv(other, 0, p.s.ep, &in[i], 8, i);
@@ -421,13 +421,13 @@ static void run__program_sleeps_WAKES(void **state)
 
 	start(RDMAMSG_CHAIN_NATIVE);
 	for (uint32_t i = 0; i < TURNS; i++) {
-		rdmamsg_chain_send(chain, 0, p.c.ep, &a, 8, i);
+		chain_send(chain, 0, p.c.ep, &a, 8, i);
 		rdmamsg_chain_recv(chain, 0, p.c.ep, &a, 8, i);
 		rdmamsg_chain_recv(other, 0, p.s.ep, &got[0], 8, i);
 		rdmamsg_chain_calc(other, 0, RDMAMSG_CALC_ADD,
 				   RDMAMSG_CALC_UINT, &got[0], &got[0], &one,
 				   1);
-		rdmamsg_chain_send(other, 0, p.s.ep, &got[0], 8, i);
+		chain_send(other, 0, p.s.ep, &got[0], 8, i);
 	}
 	begin_both();
 	calls = sleep_until_done();

@@ -30,8 +30,8 @@ static void recv__other_tag_or_length_EPROTO(void **state)
 		add_lack(chain);
 		if (others[i].lacks)
 			add_lack(other);
-		rdmamsg_chain_send(chain, 0, p.c.ep, out, others[i].sent,
-				   others[i].sent_tag);
+		chain_send(chain, 0, p.c.ep, out, others[i].sent,
+			   others[i].sent_tag);
 		rdmamsg_chain_recv(other, 0, p.s.ep, in, others[i].wanted, 1);
 		begin_both();
 		WAIT_FOR(done[1].count);
@@ -62,7 +62,7 @@ static void start_waiting(int kind, uint32_t timeout_ms)
 		struct rdmamsg_chain *c = i ? other : chain;
 		struct rdmamsg_ep *ep = i ? p.s.ep : p.c.ep;
 
-		rdmamsg_chain_send(c, 0, ep, &x[0], 8, 0);
+		chain_send(c, 0, ep, &x[0], 8, 0);
 		rdmamsg_chain_recv(c, 0, ep, &got[i], 8, 0);
 		rdmamsg_chain_recv(c, 0, ep, &got[i], 8, 0);
 		if (kind >> i & 1)
@@ -155,7 +155,7 @@ static void close__peer_has_sent_all_OK(void **state)
 		start(RDMAMSG_CHAIN_NATIVE);
 		for (uint32_t i = 0; i < 5; i++) {
 			x[i] = 10 + i;
-			rdmamsg_chain_send(other, 0, p.s.ep, &x[i], 8, i);
+			chain_send(other, 0, p.s.ep, &x[i], 8, i);
 			rdmamsg_chain_recv(chain, 0, p.c.ep, &got[i], 8, i);
 		}
 		if (kind & 1)
@@ -188,7 +188,7 @@ static void close__sends_are_on_the_way_ESHUTDOWN(void **state)
 	run_echo();
 	fresh_pair();
 	for (uint32_t i = 0; i < MANY; i++)
-		rdmamsg_chain_send(chain, 0, p.c.ep, &x[0], 8, i);
+		chain_send(chain, 0, p.c.ep, &x[0], 8, i);
 	rdmamsg_chain_recv(other, 0, p.s.ep, in, 8, 0);
 	begin_both();
 	WAIT_FOR(done[1].count == 2);
@@ -208,7 +208,7 @@ static struct rdmamsg_chain *chain_of_member(uint32_t rank, bool lacks)
 
 	x[0] = 4711;
 	for (uint32_t i = 0; i < 2; i++) {
-		rdmamsg_chain_send(c, 0, ep, &x[0], 8, i);
+		chain_send(c, 0, ep, &x[0], 8, i);
 		rdmamsg_chain_recv(c, 0, ep, &got[rank], 8, i);
 	}
 	rdmamsg_chain_recv(c, 0, ep, &got[rank], 8, 3);
@@ -310,7 +310,7 @@ static void run_star(uint32_t count)
 	for (uint32_t i = 1; i < count; i++) {
 		struct rdmamsg_ep *ep = members[i].links[0].ep;
 
-		rdmamsg_chain_send(all[i], 0, ep, &in[i], 8, i);
+		chain_send(all[i], 0, ep, &in[i], 8, i);
 		rdmamsg_chain_recv(all[i], 0, ep, &out[i], 8, i);
 		rdmamsg_chain_calc(all[i], 0, RDMAMSG_CALC_ADD,
 				   RDMAMSG_CALC_UINT, &out[i], &out[i], &one,
@@ -321,8 +321,8 @@ static void run_star(uint32_t count)
 				   RDMAMSG_CALC_UINT, &sum, &sum, &in[0], 1);
 	}
 	for (uint32_t i = 1; i < count; i++)
-		rdmamsg_chain_send(all[0], 0, members[0].links[i].ep, &sum, 8,
-				   i);
+		chain_send(all[0], 0, members[0].links[i].ep, &sum, 8,
+			   i);
 	for (unsigned int run = 1; run <= 3; run++) {
 		for (uint32_t i = 1; i < count; i++)
 			in[i] = i * run;

@@ -20,9 +20,9 @@ static void send_and_recv(uint32_t how)
 
 	start(how);
 	for (uint32_t i = 0; i < ARRAY_SIZE(sizes); i++) {
-		assert_int_equal(rdmamsg_chain_send(chain, 0, p.c.ep,
-						    pattern(i), sizes[i],
-						    i * 400000000), i);
+		assert_int_equal(chain_send(chain, 0, p.c.ep,
+					    pattern(i), sizes[i],
+					    i * 400000000), i);
 		assert_int_equal(rdmamsg_chain_recv(other, 0, p.s.ep, got[i],
 						    sizes[i], i * 400000000),
 				 i);
@@ -46,9 +46,9 @@ static void wait_orders(uint32_t how)
 
 	start(how);
 	rdmamsg_chain_wait(chain, 0, 1, 1);
-	rdmamsg_chain_send(chain, 0, p.c.ep, &got[0], 8, 1);
+	chain_send(chain, 0, p.c.ep, &got[0], 8, 1);
 	rdmamsg_chain_recv(chain, 1, p.c.ep, &got[0], 8, 2);
-	rdmamsg_chain_send(other, 3, p.s.ep, &two, 8, 2);
+	chain_send(other, 3, p.s.ep, &two, 8, 2);
 	rdmamsg_chain_wait(other, 5, 3, 1);
 	rdmamsg_chain_recv(other, 5, p.s.ep, &got[1], 8, 1);
 	for (int run = 0; run < 20; run++) {
@@ -75,8 +75,8 @@ static void enable_holds(uint32_t how)
 		rdmamsg_chain_calc(chain, 1, RDMAMSG_CALC_ADD,
 				   RDMAMSG_CALC_UINT, &sent[i], &got[i], &one,
 				   1);
-		rdmamsg_chain_send(chain, 1, p.c.ep, &sent[i], 8, i);
-		rdmamsg_chain_send(other, 0, p.s.ep, &x[i], 8, i);
+		chain_send(chain, 1, p.c.ep, &sent[i], 8, i);
+		chain_send(other, 0, p.s.ep, &x[i], 8, i);
 		rdmamsg_chain_recv(other, 0, p.s.ep, &back[i], 8, i);
 	}
 	for (uint64_t run = 0; run < 20; run++) {
@@ -100,8 +100,8 @@ static void parts_sent(uint32_t how)
 
 	start(how);
 	for (uint32_t i = 0; i < ARRAY_SIZE(parts); i++) {
-		rdmamsg_chain_send(chain, 0, p.c.ep, pattern(1) + parts[i].at,
-				   parts[i].len, i);
+		chain_send(chain, 0, p.c.ep, pattern(1) + parts[i].at,
+			   parts[i].len, i);
 		rdmamsg_chain_recv(other, 0, p.s.ep, got[i], parts[i].len, i);
 	}
 	run_both();
@@ -124,13 +124,13 @@ static void calc_one(uint32_t how, int op, int type)
 	uint64_t mine[N], theirs[N], there[N], got[N];
 
 	start(how);
-	rdmamsg_chain_send(chain, 0, p.c.ep, theirs, sizeof(theirs), 0);
+	chain_send(chain, 0, p.c.ep, theirs, sizeof(theirs), 0);
 	rdmamsg_chain_recv(chain, 0, p.c.ep, got, sizeof(got), 0);
 	rdmamsg_chain_recv(other, 0, p.s.ep, there, sizeof(there), 0);
 	/* in place, twice: the second reads what the first wrote */
 	rdmamsg_chain_calc(other, 0, op, type, mine, there, mine, N);
 	rdmamsg_chain_calc(other, 0, op, type, mine, mine, there, N);
-	rdmamsg_chain_send(other, 0, p.s.ep, mine, sizeof(mine), 0);
+	chain_send(other, 0, p.s.ep, mine, sizeof(mine), 0);
 	for (uint64_t i = 0; i < N; i++) {
 		theirs[i] = i * 0x123456789abcdefull;
 		mine[i] = ~i << 32 | i;
@@ -188,7 +188,7 @@ static void posts_again(uint32_t how)
 	start(how);
 	for (uint32_t i = 0; i < 3; i++) {
 		again.x[i] = i;
-		rdmamsg_chain_send(chain, 0, p.c.ep, &again.x[i], 8, i);
+		chain_send(chain, 0, p.c.ep, &again.x[i], 8, i);
 		rdmamsg_chain_recv(other, 0, p.s.ep, &again.got[i], 8, i);
 	}
 	/* each number is sent before it becomes that of the next run */
@@ -215,7 +215,7 @@ static void cycle_refused(uint32_t how)
 	uint64_t got;
 
 	start(how);
-	rdmamsg_chain_send(chain, 9, p.c.ep, pattern(1), 1, 0);
+	chain_send(chain, 9, p.c.ep, pattern(1), 1, 0);
 	rdmamsg_chain_wait(chain, 0, 1, 1);
 	rdmamsg_chain_wait(chain, 1, 0, 1);
 	assert_error(rdmamsg_chain_post(chain), -EDEADLK, "a cycle: "
@@ -225,7 +225,7 @@ static void cycle_refused(uint32_t how)
 	assert_int_equal(end_stats(&p.c).msgs_sent, 0);
 	assert_int_equal(done[0].count, 0);
 	fresh();
-	rdmamsg_chain_send(chain, 0, p.c.ep, pattern(1), 8, 7);
+	chain_send(chain, 0, p.c.ep, pattern(1), 8, 7);
 	rdmamsg_chain_recv(other, 0, p.s.ep, &got, 8, 7);
 	run_both();
 	finish();
@@ -238,7 +238,7 @@ static void peer_has_sent_all(uint32_t how)
 
 	start(how);
 	for (uint32_t i = 0; i < 2; i++) {
-		rdmamsg_chain_send(other, 0, p.s.ep, &x[i], 8, i);
+		chain_send(other, 0, p.s.ep, &x[i], 8, i);
 		rdmamsg_chain_recv(chain, 0, p.c.ep, &got[i], 8, i);
 	}
 	run_both();
@@ -291,12 +291,12 @@ static void run__nobody_calls_the_library_ENDS(void **state)
 	bool alone = false;
 
 	start(RDMAMSG_CHAIN_NATIVE);
-	rdmamsg_chain_send(chain, 0, p.c.ep, &x, 8, 0);
+	chain_send(chain, 0, p.c.ep, &x, 8, 0);
 	rdmamsg_chain_recv(chain, 0, p.c.ep, &got[0], 8, 1);
 	rdmamsg_chain_recv(other, 0, p.s.ep, &got[1], 8, 0);
 	rdmamsg_chain_calc(other, 0, RDMAMSG_CALC_ADD, RDMAMSG_CALC_INT,
 			   &got[1], &got[1], &got[1], 1);
-	rdmamsg_chain_send(other, 0, p.s.ep, &got[1], 8, 1);
+	chain_send(other, 0, p.s.ep, &got[1], 8, 1);
 	run_both();
 	for (int i = 0; i < 100 && !alone; i++) {
 		x = 21 + (uint64_t)i;
@@ -314,7 +314,7 @@ static void recv__other_tag_or_length_EPROTO(void **state)
 		uint8_t x[16] = { 0 };
 
 		start(RDMAMSG_CHAIN_NATIVE);
-		rdmamsg_chain_send(chain, 0, p.c.ep, x, what ? 8 : 9, 1);
+		chain_send(chain, 0, p.c.ep, x, what ? 8 : 9, 1);
 		rdmamsg_chain_recv(other, 0, p.s.ep, x, 8, what ? 2 : 1);
 		/* so that a look at what has come must find it */
 		rdmamsg_chain_recv(other, 0, p.s.ep, x, 8, 1);
@@ -335,7 +335,7 @@ static void start_waiting(uint32_t timeout_ms)
 	static uint64_t x, got[2];
 
 	start(RDMAMSG_CHAIN_NATIVE);
-	rdmamsg_chain_send(chain, 0, p.c.ep, &x, 8, 0);
+	chain_send(chain, 0, p.c.ep, &x, 8, 0);
 	rdmamsg_chain_recv(other, 0, p.s.ep, &got[0], 8, 0);
 	run_both();
 	fresh();
@@ -344,7 +344,7 @@ static void start_waiting(uint32_t timeout_ms)
 		chain = chain_with(p.c.ctx, path, timeout_ms);
 	}
 	rdmamsg_chain_recv(chain, 0, p.c.ep, &got[0], 8, 0);
-	rdmamsg_chain_send(chain, 0, p.c.ep, &got[0], 8, 0);
+	chain_send(chain, 0, p.c.ep, &got[0], 8, 0);
 	rdmamsg_chain_recv(other, 0, p.s.ep, &got[1], 8, 0);
 	begin_both();
 	if (timeout_ms)
@@ -432,7 +432,7 @@ static void remove__the_device_of_idle_chains_LETS_GO(void **state)
 	harm_find();
 	for (int round = 0; round < 3; round++) {
 		start(RDMAMSG_CHAIN_NATIVE);
-		rdmamsg_chain_send(chain, 0, p.c.ep, &x, 8, 0);
+		chain_send(chain, 0, p.c.ep, &x, 8, 0);
 		rdmamsg_chain_recv(other, 0, p.s.ep, &x, 8, 0);
 		if (round)
 			run_both();
@@ -460,7 +460,7 @@ static void post__peer_runs_in_the_loop_EPROTO(void **state)
 	start(RDMAMSG_CHAIN_NATIVE);
 	rdmamsg_chain_destroy(other);
 	other = chain_with(p.s.ctx, RDMAMSG_CHAIN_LOOP, 0);
-	rdmamsg_chain_send(chain, 0, p.c.ep, &x, 8, 0);
+	chain_send(chain, 0, p.c.ep, &x, 8, 0);
 	rdmamsg_chain_recv(other, 0, p.s.ep, &x, 8, 0);
 	begin_both();
 	WAIT_FOR(done[1].count);
@@ -484,7 +484,7 @@ static void post__device_without_native_chains_LOOP(void **state)
 	rdmamsg_chain_destroy(other);
 	chain = chain_with(p.c.ctx, RDMAMSG_CHAIN_NATIVE, 0);
 	other = chain_with(p.s.ctx, RDMAMSG_CHAIN_NATIVE, 0);
-	rdmamsg_chain_send(chain, 0, p.c.ep, &x, 8, 0);
+	chain_send(chain, 0, p.c.ep, &x, 8, 0);
 	rdmamsg_chain_recv(other, 0, p.s.ep, &got, 8, 0);
 	run_both();
 	assert_int_equal(got, 4711);

@@ -5,6 +5,7 @@
 
 #include "abilities.h"
 #include "common.h"
+#include "../chain_send.h"
 
 #include <rdmamsg/chain.h>
 #include <rdmamsg/device.h>

@@ -59,7 +59,7 @@ static void random_message(struct side *from, struct side *to, uint32_t tag)
 	void *b = large ? &to->area[to_at % (AREA / 2)] :
 		  (void *)&to->cells[to_at % CELLS];
 
-	assert_true(rdmamsg_chain_send(from->c, 0, from->ep, a, len, tag) >= 0);
+	assert_true(chain_send(from->c, 0, from->ep, a, len, tag) >= 0);
 	assert_true(rdmamsg_chain_recv(to->c, 0, to->ep, b, len, tag) >= 0);
 }
 

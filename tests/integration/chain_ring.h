@@ -25,14 +25,14 @@ static void ring(uint32_t how)
 
 		chains[i] = chain_with(members[i].ctx, how, 0);
 		if (!i)
-			rdmamsg_chain_send(chains[i], 0, next, &x[i], 8, 0);
+			chain_send(chains[i], 0, next, &x[i], 8, 0);
 		rdmamsg_chain_recv(chains[i], 0, last, &got[i], 8, 0);
 		if (!i)
 			continue;
 		rdmamsg_chain_calc(chains[i], 0, RDMAMSG_CALC_ADD,
 				   RDMAMSG_CALC_UINT, &got[i], &x[i], &got[i],
 				   1);
-		rdmamsg_chain_send(chains[i], 0, next, &got[i], 8, 0);
+		chain_send(chains[i], 0, next, &got[i], 8, 0);
 	}
 	for (unsigned int run = 1; run <= 20; run++) {
 		x[0] = run;
@@ -65,8 +65,8 @@ static void close__while_the_peer_meets_another_ARRIVES(void **state)
 	for (uint32_t i = 1; i < 3; i++) {
 		rdmamsg_chain_recv(chains[0], 0, members[0].links[i].ep,
 				   &got[i], 8, 0);
-		rdmamsg_chain_send(chains[i], 0, members[i].links[0].ep, &x[i],
-				   8, 0);
+		chain_send(chains[i], 0, members[i].links[0].ep, &x[i],
+			   8, 0);
 	}
 	other = chains[1];
 	for (uint32_t i = 0; i < 3; i++)
@@ -127,20 +127,20 @@ static void held(uint32_t how)
 	rdmamsg_chain_enable(hold, 0, 1, 1);
 	rdmamsg_chain_recv(hold, 1, members[0].links[2].ep, &got[1], 8, 0);
 	rdmamsg_chain_wait(hold, 2, 1, 1);
-	rdmamsg_chain_send(hold, 2, members[0].links[2].ep, &x[0], 8, 0);
+	chain_send(hold, 2, members[0].links[2].ep, &x[0], 8, 0);
 	gate = chain_with(members[1].ctx, how, 0);
-	rdmamsg_chain_send(gate, 0, members[1].links[0].ep, &x[1], 8, 0);
+	chain_send(gate, 0, members[1].links[0].ep, &x[1], 8, 0);
 	data = chain_with(members[2].ctx, how, 0);
-	rdmamsg_chain_send(data, 0, members[2].links[0].ep, &x[2], 8, 0);
+	chain_send(data, 0, members[2].links[0].ep, &x[2], 8, 0);
 	other = chain_with(members[2].ctx, how, 0);
 	rdmamsg_chain_recv(other, 0, members[2].links[0].ep, &got[2], 8, 0);
 	/* meanwhile the others talk, so the device has time for the reply */
 	ping = chain_with(members[1].ctx, how, 0);
-	rdmamsg_chain_send(ping, 0, members[1].links[2].ep, &x[0], 8, 0);
+	chain_send(ping, 0, members[1].links[2].ep, &x[0], 8, 0);
 	rdmamsg_chain_recv(ping, 0, members[1].links[2].ep, &there[0], 8, 0);
 	pong = chain_with(members[2].ctx, how, 0);
 	rdmamsg_chain_recv(pong, 0, members[2].links[1].ep, &there[1], 8, 0);
-	rdmamsg_chain_send(pong, 0, members[2].links[1].ep, &x[0], 8, 0);
+	chain_send(pong, 0, members[2].links[1].ep, &x[0], 8, 0);
 	for (unsigned int run = 0; run < 10; run++) {
 		memset(got, 0, sizeof(got));
 		post_chain(hold);
