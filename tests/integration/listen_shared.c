@@ -291,9 +291,10 @@ static void load__unanswered_requests_COUNT(void **state)
 	members[1].ctx = test_open(NULL);
 	member_join(&members[1], by_load, NULL);
 	/* the first member never answers, and so has one more each time */
-	for (int i = 0; i < 4; i++)
-		(void)client_dial(i);
-	WAIT_FOR(connected + (unsigned int)put_off_count == 4);
+	for (unsigned int i = 0; i < 4; i++) {
+		(void)client_dial((int)i);
+		WAIT_FOR(connected + (unsigned int)put_off_count == i + 1);
+	}
 	assert_int_equal(put_off_count, 2);
 	while (put_off_count)
 		assert_int_equal(rdmamsg_reject(put_off_req[--put_off_count],
