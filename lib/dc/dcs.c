@@ -103,6 +103,9 @@ bool rdmamsg__dcs_have_left(const struct rdmamsg *ctx)
 {
 	struct list *n;
 
+	/* what is due may call back */
+	if (rdmamsg__dcs_due(ctx->dcs))
+		return false;
 	list_for_each(n, &ctx->dcs->senders)
 		if (!rdmamsg__dc_sender_has_left(
 			list_entry(n, struct rdmamsg_dc_sender, node)))

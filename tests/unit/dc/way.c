@@ -14,6 +14,7 @@
 #include "dc/session.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
+#include "session/sessions.h"
 #include "../../tuning.h"
 
 #include <stdio.h>
@@ -387,6 +388,54 @@ static void target__asked_on_another_device_CONNECTS(void **state)
 	close_all();
 }
 
+/* ---- the end ----------------------------------------------------------- */
+
+static unsigned int writable, shut_down;
+
+static void on_writable(struct rdmamsg_dc_sender *s)
+{
+	(void)s;
+	assert_int_equal(shut_down, 0);
+	writable++;
+}
+
+static void on_shutdown(struct rdmamsg *ctx, uint32_t ungraceful)
+{
+	(void)ctx;
+	assert_int_equal(ungraceful, 0);
+	shut_down++;
+}
+
+/* As if the sender had settled in this round, and had room again since. */
+static void shut_down_with_a_due_sender(struct rdmamsg *ctx, void *arg)
+{
+	struct rdmamsg_dc_sender *s = arg;
+
+	assert_int_equal(rdmamsg_shutdown(ctx, -1), 0);
+	s->want_writable = true;
+	rdmamsg__dc_sender_due(s);
+	s->round = ctx->sessions->rounds + 1;
+}
+
+static void shutdown__callbacks_that_are_due_COME_BEFORE(void **state)
+{
+	const struct rdmamsg_dc_sender_options so = {
+		.size = sizeof(so), .on_writable = on_writable,
+	};
+	struct rdmamsg_dc_sender *s;
+
+	options.on_shutdown = on_shutdown;
+	writable = shut_down = 0;
+	assert_int_equal(rdmamsg_open(&near, &options), 0);
+	assert_int_equal(rdmamsg_open(&far, NULL), 0);
+	assert_int_equal(rdmamsg_dc_sender_create(near, &so, &s), 0);
+	assert_int_equal(rdmamsg_submit(near, shut_down_with_a_due_sender, s),
+			 0);
+	WAIT_FOR(shut_down && writable);
+	rdmamsg_close(near);
+	rdmamsg_close(far);
+}
+
 int main(void)
 {
 #ifndef HAVE_MLX5DV
@@ -406,6 +455,7 @@ int main(void)
 		WITH(native__pre_shared_key_CONNECTS),
 		WITH(target__at_any_address_USES_DC),
 		WITH(target__asked_on_another_device_CONNECTS),
+		WITH(shutdown__callbacks_that_are_due_COME_BEFORE),
 	};
 
 	join_own_fabric("way");
