@@ -25,12 +25,14 @@ static const struct op_taker taker = {
 
 static struct rma_ask ask_of(const struct rdmamsg_op *op)
 {
+	const uint32_t notify = op->kind == RDMAMSG_OP_WRITE ?
+				op->flags & RDMAMSG_OP_NOTIFY : 0;
+
 	return (struct rma_ask){
 		.entry = op->sge, .count = (int)op->count, .key = op->key,
 		.offset = op->offset, .result = op->result,
-		.flags = op->flags & ~(uint32_t)RDMAMSG_OP_NOTIFY,
-		.cookie = op->cookie, .value = op->imm,
-		.notify = op->flags & RDMAMSG_OP_NOTIFY,
+		.flags = op->flags & ~notify, .cookie = op->cookie,
+		.value = op->imm, .notify = notify,
 	};
 }
 

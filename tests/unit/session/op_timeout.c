@@ -343,6 +343,12 @@ static void post__wrong_arguments_EINVAL(void **state)
 	op.timeout_ms = 1;
 	op.cookie = told;
 	refuse(op, -EINVAL, "operand");
+	op = op_of(RDMAMSG_OP_READ, NULL);
+	op.count = 0;
+	op.flags = RDMAMSG_OP_NOTIFY;
+	op.timeout_ms = 1;
+	op.cookie = told;
+	refuse(op, -EINVAL, "flags");
 	pass(3);
 	assert_int_equal(told[0].complete, 0);
 }
