@@ -118,6 +118,7 @@ static void refused__AT_ONCE_OR_AS_THE_STATUS(void **state)
 	struct rdmamsg_sge s = { local, 64, mine };
 	struct rdmamsg_region *foreign;
 	struct rdmamsg_key key;
+	struct rdmamsg_op op;
 	struct cookie c[4];
 
 	start(2, 0, 0);
@@ -144,6 +145,9 @@ static void refused__AT_ONCE_OR_AS_THE_STATUS(void **state)
 		     -EINVAL, "16");
 	assert_error(dc_write(to[0], &s, 1, &halls[0].key, 0, 8, &c[2]),
 		     -EINVAL, "flags");
+	op = op_entries(RDMAMSG_OP_WRITE, &s, 1, &halls[0].key, 0, 0, &c[2]);
+	op.timeout_ms = 1;
+	assert_error(rdmamsg_dc_post(to[0], &op), -EOPNOTSUPP, "timeout_ms");
 	s.region = halls[0].region;
 	assert_error(dc_read(to[0], &s, 1, &halls[0].key, 0, 0, &c[2]), -EINVAL,
 		     "context");
