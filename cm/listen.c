@@ -155,6 +155,10 @@ static int listener_options(struct rdmamsg_listener *l,
 
 	if (ret)
 		return ret;
+	if (l->opts.dc)
+		return rdmamsg__fail(-EOPNOTSUPP, "dc: listeners of this "
+				     "version take connections only; use "
+				     "rdmamsg_dc_target_create()");
 	ret = check_flags(l);
 	if (!ret)
 		ret = rdmamsg__set_ranges(&l->opts, ranges,

@@ -51,6 +51,31 @@ enum rdmamsg_dc_path {
 	RDMAMSG_DC_NATIVE,
 };
 
+/* ---- endpoints -------------------------------------------------------- */
+
+/*
+ * DC as a kind of endpoint: a listener with 'dc' is a target, an endpoint with
+ * 'dc' is an address of it. All else is as with a connection: sends, one-sided
+ * operations, options, handlers.
+ *
+ * Declared for programs and bindings to come. In this version calls with these
+ * options answer -EOPNOTSUPP. Use targets and senders, below.
+ */
+
+/* In rdmamsg_ep_options. */
+struct rdmamsg_ep_dc {
+	size_t size;
+	uint64_t access_key;		/* of the target; 0 */
+	uint32_t path;			/* enum rdmamsg_dc_path; AUTO */
+};
+
+/* In rdmamsg_listen_options. */
+struct rdmamsg_listen_dc {
+	size_t size;
+	uint64_t access_key;		/* refuses senders with another; 0 */
+	uint32_t path;			/* enum rdmamsg_dc_path; AUTO */
+};
+
 /* ---- targets ---------------------------------------------------------- */
 
 struct rdmamsg_dc_target_options {

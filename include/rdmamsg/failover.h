@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A connection that survives the loss of a port: see rdmamsg_failover(7). */
+/*
+ * A connection that survives the loss of a port: see rdmamsg_failover(7).
+ * Endpoints that outlive their connection: see rdmamsg_reconnect(3).
+ */
 #ifndef RDMAMSG_FAILOVER_H
 #define RDMAMSG_FAILOVER_H
 
@@ -60,6 +63,72 @@ struct rdmamsg_failover {
 	uint32_t flags;		/* enum rdmamsg_failover_flag */
 	/* where the first alternate path leads; LID of the peer's other port */
 	uint32_t lid;
+};
+
+/*
+ * In opts->reconnect of rdmamsg_connect(): the endpoint stays when its
+ * connection ends, unless one of the two programs has closed or aborted it. It
+ * connects again to the same host and service, with pauses that double. The
+ * peer sees a new endpoint, with the same hello_data and setup_data. Sends
+ * without a connection wait in send_queue, or give -EAGAIN if that is full or
+ * 0. Operations that the peer may not have complete with RDMAMSG_IN_DOUBT.
+ * Failover, if on, comes first.
+ *
+ * Declared for programs and bindings to come. In this version
+ * rdmamsg_connect(), rdmamsg_listen() and rdmamsg_accept() answer -EOPNOTSUPP.
+ */
+struct rdmamsg_reconnect {
+	size_t size;
+	uint32_t flags;		/* enum rdmamsg_reconnect_flag */
+	/* longest without a connection, then on_closed; RDMAMSG_NONE: ever */
+	uint32_t timeout_ms;	/* 60000 */
+	uint32_t first_ms;	/* pause before the first try; 20 */
+	uint32_t max_ms;	/* longest pause; 1000 */
+};
+
+enum rdmamsg_reconnect_flag {
+	/* a reject by the peer's program is no end: tries again */
+	RDMAMSG_RECONNECT_REJECTED = 1u << 0,
+	/* as is the peer's rdmamsg_ep_close() or _abort(): it may restart */
+	RDMAMSG_RECONNECT_CLOSED = 1u << 1,
+};
+
+/* For on_disconnected. Valid during the callback. */
+struct rdmamsg_disconnect_event {
+	size_t size;
+	const struct rdmamsg_reason *why;	/* the connection has ended */
+	/* operations that complete with RDMAMSG_IN_DOUBT */
+	uint32_t in_doubt;
+	uint32_t queued;	/* sends that wait for the next connection */
+	uint32_t again_ms;	/* pause before the first try */
+};
+
+/*
+ * In opts->on_demand: the endpoint connects when it is first used, and may lose
+ * its connection to another endpoint when the context has max_lanes. The
+ * program does not notice: operations wait in send_queue until there is a
+ * connection again. on_connected comes with the first one. Both sides ask for
+ * it.
+ *
+ * Declared for programs and bindings to come. In this version
+ * rdmamsg_connect(), rdmamsg_listen() and rdmamsg_accept() answer -EOPNOTSUPP.
+ */
+struct rdmamsg_on_demand {
+	size_t size;
+	uint32_t flags;		/* enum rdmamsg_on_demand_flag */
+	uint32_t wait_ms;	/* longest wait for a connection; 10000 */
+	/* ends an unused connection; RDMAMSG_NONE: if its place is needed */
+	uint32_t idle_ms;	/* RDMAMSG_NONE */
+	/* where this side can be reached: see struct rdmamsg_failover */
+	const char *announce;
+};
+
+enum rdmamsg_on_demand_flag {
+	/*
+	 * If the peer has announced no address, keeps the connection, so that
+	 * this side can always send. Without the flag it waits for the peer.
+	 */
+	RDMAMSG_ON_DEMAND_KEEP = 1u << 0,
 };
 
 /*

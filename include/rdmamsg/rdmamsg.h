@@ -72,6 +72,11 @@ struct rdmamsg_srq_options;	/* <rdmamsg/memory.h> */
 struct rdmamsg_path;		/* <rdmamsg/oob.h> */
 struct rdmamsg_failover;	/* <rdmamsg/failover.h> */
 struct rdmamsg_path_event;	/* <rdmamsg/failover.h> */
+struct rdmamsg_reconnect;	/* <rdmamsg/failover.h> */
+struct rdmamsg_on_demand;	/* <rdmamsg/failover.h> */
+struct rdmamsg_disconnect_event;	/* <rdmamsg/failover.h> */
+struct rdmamsg_ep_dc;		/* <rdmamsg/dc.h> */
+struct rdmamsg_listen_dc;	/* <rdmamsg/dc.h> */
 
 #define RDMAMSG_NONE		UINT32_MAX	/* none, off, or zero */
 #define RDMAMSG_MSG_MAX		0x7fffffffu	/* bytes in a message */
@@ -109,6 +114,11 @@ struct rdmamsg_options {
 	 * gracefully. Only rdmamsg_close() is left to do, outside of callbacks.
 	 */
 	void (*on_shutdown)(struct rdmamsg *ctx, uint32_t failed);
+	/*
+	 * Most connections at a time of endpoints with 'on_demand', and
+	 * initiators of endpoints with 'dc'; no limit. -EOPNOTSUPP as yet.
+	 */
+	uint32_t max_lanes;
 };
 
 /*
@@ -327,6 +337,14 @@ struct rdmamsg_handlers {
 	 */
 	void (*on_path)(struct rdmamsg_ep *ep,
 			const struct rdmamsg_path_event *event);
+
+	/*
+	 * opts->reconnect: the endpoint has lost its connection, and connects
+	 * again. on_connected or on_closed follows. This version never calls
+	 * it.
+	 */
+	void (*on_disconnected)(struct rdmamsg_ep *ep,
+				const struct rdmamsg_disconnect_event *event);
 };
 
 enum rdmamsg_ep_flags {
@@ -417,6 +435,11 @@ struct rdmamsg_ep_options {
 	struct rdmamsg_pd *pd;		/* NULL: the device's */
 
 	const struct rdmamsg_ep_tuning *tuning;	/* NULL: all defaults */
+
+	/* declared, and not built yet: this version answers -EOPNOTSUPP */
+	const struct rdmamsg_reconnect *reconnect;	/* NULL: off */
+	const struct rdmamsg_on_demand *on_demand;	/* NULL: off */
+	const struct rdmamsg_ep_dc *dc;		/* NULL: a connection */
 };
 
 /*
@@ -585,6 +608,15 @@ struct rdmamsg_listen_options {
 	size_t key_len;
 	const char *key_file;
 	uint32_t flags;			/* enum rdmamsg_listen_flags */
+	/* the listener is a DC target; NULL: not. -EOPNOTSUPP as yet */
+	const struct rdmamsg_listen_dc *dc;
+	/*
+	 * A sender at this address has used another access key of 'dc', and the
+	 * listener was armed. AF_UNSPEC: the device has counted it, and does
+	 * not know the sender. This version never calls it.
+	 */
+	void (*on_violation)(struct rdmamsg_listener *listener,
+			     const struct sockaddr_storage *from);
 };
 
 /*

@@ -119,6 +119,10 @@ static int ctx_options(struct rdmamsg *ctx, const struct rdmamsg_options *opts)
 
 	if (ret)
 		return ret;
+	if (ctx->opts.max_lanes)
+		return rdmamsg__fail(-EOPNOTSUPP, "max_lanes %u: endpoints of "
+				     "this version keep their connection",
+				     ctx->opts.max_lanes);
 	if (!ctx->opts.submit_depth)
 		ctx->opts.submit_depth = 1024;
 	if (ctx->opts.submit_depth > 1u << 20)

@@ -45,7 +45,7 @@ enum ep_state {
 	EP_DRAINING,		/* queue pair in error, counting flushes */
 	EP_BACKOFF,		/* rejected for now, will try again */
 	EP_CLOSED,
-};
+} __attribute__((packed));	/* a byte, for a line of the cache */
 
 /*
  * Member of the owner of a CM id, which gets the events of the id. id->context
@@ -237,13 +237,13 @@ struct rdmamsg_ep {
 	struct control ctrl;
 	/* a cache line: all that a small message which arrives needs of this */
 	enum ep_state state;
+	bool dirty;			/* on ctx->dirty */
 	uint32_t key;			/* index << 8 | generation */
 	struct receiving recv;
 	struct credits credit;
 	/* a cache line begins: what delivering it needs */
 	void *user;
 	struct rdmamsg_handlers on;
-	bool dirty;			/* on ctx->dirty */
 	struct list dirty_node;
 	struct sending send;
 	struct rendezvous rndv;

@@ -73,10 +73,30 @@ static int set_tuning(struct rdmamsg_ep_tuning *t)
 			sizeof(tuning_ranges) / sizeof(tuning_ranges[0]));
 }
 
+/* Declared in the headers, for programs and bindings to come. */
+static int check_future(const struct rdmamsg_ep_options *o)
+{
+	if (o->reconnect)
+		return rdmamsg__fail(-EOPNOTSUPP, "reconnect: this version does "
+				     "not connect again by itself; call "
+				     "rdmamsg_connect() in on_closed");
+	if (o->on_demand)
+		return rdmamsg__fail(-EOPNOTSUPP, "on_demand: endpoints of this "
+				     "version connect at once; call "
+				     "rdmamsg_connect() at the first use");
+	if (o->dc)
+		return rdmamsg__fail(-EOPNOTSUPP, "dc: this version has no "
+				     "endpoints over DC; use "
+				     "rdmamsg_dc_sender_create()");
+	return 0;
+}
+
 static int set_ranges(struct rdmamsg_ep_options *o, struct rdmamsg_ep_tuning *t)
 {
-	int ret = set_tuning(t);
+	int ret = check_future(o);
 
+	if (!ret)
+		ret = set_tuning(t);
 	if (ret)
 		return ret;
 	if (o->flags & ~(uint32_t)EP_FLAGS)

@@ -4,8 +4,10 @@
 #include "request.h"
 
 #include <rdmamsg/chain.h>
+#include <rdmamsg/dc.h>
 #include <rdmamsg/diag.h>
 #include <rdmamsg/endpoint.h>
+#include <rdmamsg/failover.h>
 #include <rdmamsg/listener.h>
 #include <rdmamsg/oob.h>
 
@@ -188,6 +190,101 @@ static void options__shorter_struct_IS_FINE(void **state)
 	pair_connect(&p);
 	end_send_all(&p.c, HOW_SEND, 100, 1);
 	pair_close(&p);
+	pair_fini(&p);
+}
+
+/* ---- declared, and not built yet --------------------------------------- */
+
+static void check_declared(const struct rdmamsg_ep_options *opts,
+			   const char *word)
+{
+	const struct rdmamsg_listen_options listen = {
+		.size = sizeof(listen), .ep = opts,
+	};
+
+	assert_error(rdmamsg_connect(p.c.ctx, test_addr(), "1", opts, NULL),
+		     -EOPNOTSUPP, word);
+	assert_error(rdmamsg_oob_offer(p.c.ctx, opts, &p.c.ep), -EOPNOTSUPP,
+		     word);
+	assert_error(rdmamsg_listen(p.s.ctx, test_addr(), "0", &listen, NULL),
+		     -EOPNOTSUPP, word);
+	/* the peer learns of it as of any reject */
+	waiting_count = 0;
+	p.c.closed = 0;
+	dial(&p.c, test_addr(), p.port, WAIT_MS);
+	WAIT_FOR(waiting_count);
+	assert_error(rdmamsg_accept(waiting[0], opts, NULL), -EOPNOTSUPP,
+		     word);
+	WAIT_FOR(p.c.closed);
+	assert_int_equal(p.c.why.who, RDMAMSG_WHO_PEER);
+}
+
+static void declared__of_endpoints_EOPNOTSUPP(void **state)
+{
+	const struct rdmamsg_reconnect reconnect = {
+		.size = sizeof(reconnect),
+	};
+	const struct rdmamsg_on_demand on_demand = {
+		.size = sizeof(on_demand),
+	};
+	const struct rdmamsg_ep_dc dc = { .size = sizeof(dc) };
+	const struct rdmamsg_ep_options cases[] = {
+		{ .size = sizeof(cases[0]), .reconnect = &reconnect },
+		{ .size = sizeof(cases[0]), .on_demand = &on_demand },
+		{ .size = sizeof(cases[0]), .dc = &dc },
+	};
+	static const char *const words[] = { "reconnect", "on_demand", "dc" };
+
+	listen_put_off(&p);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		check_declared(&cases[i], words[i]);
+	pair_fini(&p);
+}
+
+static void declared__of_contexts_and_listeners_EOPNOTSUPP(void **state)
+{
+	const struct rdmamsg_options o = { .size = sizeof(o), .max_lanes = 64 };
+	const struct rdmamsg_listen_dc dc = { .size = sizeof(dc) };
+	const struct rdmamsg_listen_options l = {
+		.size = sizeof(l), .dc = &dc,
+	};
+	struct rdmamsg *ctx;
+
+	assert_error(rdmamsg_open(&ctx, &o), -EOPNOTSUPP, "max_lanes");
+	pair_init(&p, NULL);
+	assert_error(rdmamsg_listen(p.s.ctx, test_addr(), "0", &l, NULL),
+		     -EOPNOTSUPP, "dc");
+	pair_fini(&p);
+}
+
+static void note_disconnected(struct rdmamsg_ep *ep,
+			      const struct rdmamsg_disconnect_event *event)
+{
+	note("on_disconnected without the option");
+}
+
+static void note_violation(struct rdmamsg_listener *l,
+			   const struct sockaddr_storage *from)
+{
+	note("on_violation without the option");
+}
+
+/* Programs may set the handlers already. */
+static void declared__handlers_alone_ARE_FINE(void **state)
+{
+	struct rdmamsg_listen_options l = {
+		.size = sizeof(l), .on_violation = note_violation,
+	};
+
+	pair_init(&p, NULL);
+	p.s.on.on_disconnected = p.c.on.on_disconnected = note_disconnected;
+	l.ep = &p.s.opts;
+	if (rdmamsg_listen(p.s.ctx, test_addr(), "0", &l, &p.listener))
+		fail_msg("rdmamsg_listen: %s", rdmamsg_error());
+	dial(&p.c, test_addr(), listener_service(p.listener, p.port), WAIT_MS);
+	WAIT_FOR(p.c.connected && p.s.connected);
+	rdmamsg_ep_abort(p.c.ep);
+	WAIT_FOR(p.c.closed && p.s.closed);
 	pair_fini(&p);
 }
 
@@ -375,6 +472,9 @@ int main(int argc, char **argv)
 		TEST(options__longer_struct_ONLY_WITH_ZEROS),
 		TEST(options__shorter_struct_IS_FINE),
 		TEST(options__of_contexts_and_listeners_NAMED),
+		TEST(declared__of_endpoints_EOPNOTSUPP),
+		TEST(declared__of_contexts_and_listeners_EOPNOTSUPP),
+		TEST(declared__handlers_alone_ARE_FINE),
 		TEST(arguments__NULL_context_EINVAL),
 		TEST(arguments__NULL_endpoint_EINVAL),
 		TEST(arguments__NULL_request_and_listener_EINVAL),
