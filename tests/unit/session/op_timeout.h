@@ -106,6 +106,10 @@ static inline void on_end(struct rdmamsg_ep *ep, const struct rdmamsg_reason *wh
 
 static inline int set_up(void **state)
 {
+	static const struct rdmamsg_ep_tuning tuning = {
+		.size = sizeof(tuning), .recv_depth = 4, .max_copy = LARGE,
+	};
+
 	handlers = (struct rdmamsg_handlers){
 		.size = sizeof(handlers), .on_connected = on_connected,
 		.on_complete = on_done, .on_message = on_message,
@@ -113,7 +117,7 @@ static inline int set_up(void **state)
 	};
 	opts = (struct rdmamsg_ep_options){
 		.size = sizeof(opts), .handlers = &handlers,
-		.recv_depth = 4, .send_queue = 16, .max_copy = LARGE,
+		.send_queue = 16, .tuning = &tuning,
 	};
 	clear_ends();
 	memset(told, 0, sizeof(told));

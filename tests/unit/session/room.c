@@ -493,7 +493,7 @@ static void no_more_writes(void)
 
 static void send__among_writes_TOLD_LATER_IN_ORDER(void **state)
 {
-	opts.send_depth = 64;
+	tuning.send_depth = 64;
 	connect_to_write();
 	run(writes_and_sends);
 	assert_int_equal(writes, CREDITS);
