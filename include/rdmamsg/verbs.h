@@ -214,8 +214,6 @@ int rdmamsg_xrcd_open(struct rdmamsg *ctx,
  * queues. xrcd may be NULL. rdmamsg_close() closes domains that are left.
  */
 int rdmamsg_xrcd_close(struct rdmamsg_xrcd *xrcd);
-/* For xrcd of rdmamsg_qp_options. */
-struct ibv_xrcd *rdmamsg_xrcd_ibv(const struct rdmamsg_xrcd *xrcd);
 
 /*
  * Creates a shared receive queue in the domain, with a completion queue of its
@@ -233,6 +231,7 @@ struct rdmamsg_xrc_srq_objects {
 	struct ibv_srq *srq;
 	struct ibv_cq *cq;
 	uint32_t number;	/* for qp_type.xrc.remote_srqn of a request */
+	struct ibv_xrcd *xrcd;	/* for xrcd of rdmamsg_qp_options */
 };
 
 /* The objects of the queue, valid as long as the queue. */

@@ -79,8 +79,7 @@ static int check_kind(uint32_t kind, const struct op_taker *by)
 
 static int check_fields(const struct rdmamsg_op *op, const struct op_taker *by)
 {
-	const uint32_t may = op->kind == RDMAMSG_OP_SEND ? by->send :
-			     uses[op->kind];
+	uint32_t may = op->kind == RDMAMSG_OP_SEND ? by->send : uses[op->kind];
 	uint32_t set = 0, unused;
 
 	if (by->times)

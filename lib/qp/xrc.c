@@ -157,11 +157,6 @@ int rdmamsg_xrcd_close(struct rdmamsg_xrcd *x)
 	return 0;
 }
 
-struct ibv_xrcd *rdmamsg_xrcd_ibv(const struct rdmamsg_xrcd *x)
-{
-	return x ? x->ibv : NULL;
-}
-
 /* ---- shared receive queues -------------------------------------------- */
 
 #define RANGE(...)	RANGE_OF(struct rdmamsg_xrc_srq_options, __VA_ARGS__)
@@ -295,6 +290,7 @@ int rdmamsg_xrc_srq_verbs(const struct rdmamsg_xrc_srq *s,
 	v.srq = s->ibv;
 	v.cq = s->cq;
 	v.number = s->number;
+	v.xrcd = s->xrcd->ibv;
 	return rdmamsg__give(ret, &v, sizeof(v));
 }
 

@@ -192,8 +192,28 @@ void rdmamsg__srq_leave(struct rdmamsg_ep *ep)
 		rdmamsg__srq_part_free(q);
 }
 
+/* The account balances until the last endpoint has left. */
+static void recount(struct srq *q)
+{
+	struct srq_account *a = &q->account;
+	struct list *n;
+
+	a->promised = 0;
+	a->extra = a->answers;
+	list_for_each(n, &q->dev->ctx->sessions->eps) {
+		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
+		uint32_t out = rdmamsg__granted(ep) - ep->recv.next;
+
+		if (ep->lane.srq != q || ep->connect.lobby)
+			continue;
+		a->promised += out;
+		a->extra += rdmamsg__srq_above(a, out);
+	}
+}
+
 void rdmamsg__srq_left(struct srq *q)
 {
+	recount(q);
 	q->failed = true;
 	if (!q->account.eps && !q->account.lobby)
 		rdmamsg__srq_part_free(q);

@@ -49,6 +49,8 @@ static void do_xrc(void)
 	struct rdmamsg_qp_options o = {
 		.size = sizeof(o), .type = IBV_QPT_XRC_RECV,
 	};
+	struct rdmamsg_xrc_srq_objects v = { .size = sizeof(v) };
+	struct rdmamsg_xrc_srq *srq = NULL;
 	struct rdmamsg_xrcd *x = NULL;
 	struct rdmamsg_qp *qp = NULL;
 
@@ -57,11 +59,14 @@ static void do_xrc(void)
 	/* Soft-RoCE has no XRC */
 	if (ret == -EOPNOTSUPP || told(ret))
 		return;
-	o.xrcd = rdmamsg_xrcd_ibv(x);
+	if (!told(rdmamsg_xrc_srq_create(x, NULL, &srq)))
+		(void)rdmamsg_xrc_srq_verbs(srq, &v);
+	o.xrcd = v.xrcd;
 	if (told(rdmamsg_qp_create(ctxs[CLIENT], &o, &qp)))
 		qp = NULL;
 	/* if one of these fails, rdmamsg_close() does the rest */
 	told(rdmamsg_qp_destroy(qp));
+	told(rdmamsg_xrc_srq_destroy(srq));
 	told(rdmamsg_xrcd_close(x));
 }
 

@@ -62,7 +62,7 @@ static int role_peer(int argc, char **argv)
 	e.then_connected = give_key;
 	e.then_message = answer;
 	e.opts.flags = (uint32_t)strtoul(argv[0], &port, 10);
-	e.opts.recv_depth = 4;
+	e.tuning.recv_depth = 4;
 	e.opts.send_queue = 2 * MANY;
 	far[0] = 40;
 	if (rdmamsg_connect(e.ctx, test_addr(), port + 1, &e.opts, &e.ep))

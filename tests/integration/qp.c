@@ -656,11 +656,6 @@ static void xrc__message_for_each_queue_of_a_domain_ARRIVES(void **state)
 		return;
 	}
 	assert_int_equal(rdmamsg_xrcd_open(ctx, &xo, &x), 0);
-	a = make(ctx, &o);
-	o.type = IBV_QPT_XRC_RECV;
-	o.xrcd = rdmamsg_xrcd_ibv(x);
-	b = make(ctx, &o);
-	introduce(a, b);
 	for (uint32_t i = 0; i < 3; i++) {
 		struct ibv_recv_wr wr = { .wr_id = i }, *bad;
 
@@ -670,6 +665,11 @@ static void xrc__message_for_each_queue_of_a_domain_ARRIVES(void **state)
 		assert_int_equal(ibv_post_srq_recv(xrc_verbs_of(srq[i]).srq,
 						   &wr, &bad), 0);
 	}
+	a = make(ctx, &o);
+	o.type = IBV_QPT_XRC_RECV;
+	o.xrcd = xrc_verbs_of(srq[0]).xrcd;
+	b = make(ctx, &o);
+	introduce(a, b);
 	/* in another order than that of the queues */
 	send_to(a, srq[2], 12);
 	send_to(a, srq[0], 10);
