@@ -259,7 +259,8 @@ static int check_args(struct rdmamsg *ctx, const void *members, uint32_t size,
 		      const char *call)
 {
 	if (!ctx || !members || !ret)
-		return rdmamsg__fail(-EINVAL, "%s: an argument is NULL", call);
+		return rdmamsg__fail(-EINVAL, "%s: ctx, the list of "
+				     "members or ret is NULL", call);
 	if (!size || size > RDMAMSG_TEAM_MAX || rank >= size)
 		return rdmamsg__fail(-EINVAL, "%s: rank %u of %u members: at "
 				     "most %u", call, rank, size,
