@@ -150,9 +150,15 @@ int rdmamsg_estimate(const struct rdmamsg_ep_options *opts,
  */
 struct rdmamsg_pd_options {
 	size_t size;
+	/*
+	 * Opens this device, and keeps it open as long as the domain: regions
+	 * of the domain have keys before there is an endpoint. NULL: uses no
+	 * device before the first endpoint or queue pair there
+	 */
+	const char *device;
 };
 
-/* Uses no device before the first endpoint or queue pair there. -ENOMEM. */
+/* -ENODEV, -ENXIO: no such device; -EACCES, -EPERM, -EMFILE; -ENOMEM. */
 int rdmamsg_pd_create(struct rdmamsg *ctx,
 		      const struct rdmamsg_pd_options *opts,
 		      struct rdmamsg_pd **ret);

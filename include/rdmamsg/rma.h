@@ -65,7 +65,10 @@ struct rdmamsg_key {
 /*
  * Registers the region if necessary, and writes a key with the region's remote
  * access to *ret. Until it is revoked, the key serves every peer that knows it
- * and is connected through this device in this protection domain.
+ * and is connected through this device in this protection domain. Without an
+ * endpoint (NULL) the region is in a domain that has a device, and the key fits
+ * into setup_data: an endpoint with this device and this 'pd' serves it. With
+ * failover the key is of the first lane's device alone.
  */
 int rdmamsg_region_get_key(struct rdmamsg_region *region,
 			  const struct rdmamsg_ep *ep,

@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
+#include "device/choose.h"
 #include "device/device.h"
 #include "device/pd.h"
 #include "device/use.h"
@@ -36,6 +37,18 @@ void rdmamsg__pds_free(struct rdmamsg *ctx)
 
 /* ---- public ----------------------------------------------------------- */
 
+static int hold_device(struct rdmamsg_pd *pd, const char *device)
+{
+	const struct verbs_api *v;
+	char *name = NULL;
+	int ret = rdmamsg__choose_device(device, NULL, &v, &name);
+
+	if (!ret)
+		ret = rdmamsg__dev_get(pd->ctx, v, name, pd, &pd->dev);
+	free(name);
+	return ret;
+}
+
 int rdmamsg_pd_create(struct rdmamsg *ctx,
 		      const struct rdmamsg_pd_options *opts,
 		      struct rdmamsg_pd **ret_pd)
@@ -56,6 +69,11 @@ int rdmamsg_pd_create(struct rdmamsg *ctx,
 		return rdmamsg__fail(-ENOMEM, "no memory for a protection "
 				     "domain");
 	pd->ctx = ctx;
+	ret = o.device ? hold_device(pd, o.device) : 0;
+	if (ret) {
+		free(pd);
+		return ret;
+	}
 	list_add_tail(&ctx->devices->pd_list, &pd->node);
 	*ret_pd = pd;
 	return 0;
@@ -89,9 +107,25 @@ static int check_unused(const struct rdmamsg_pd *pd)
 	return 0;
 }
 
-int rdmamsg_pd_destroy(struct rdmamsg_pd *pd)
+/* Ends the domain on all devices. */
+static int disown_all(struct rdmamsg_pd *pd)
 {
 	struct list *n;
+	int ret;
+
+	list_for_each(n, &pd->ctx->devices->devs) {
+		struct dev *dev = list_entry(n, struct dev, node);
+
+		ret = dev->owner == pd ? rdmamsg__dev_disown(dev) : 0;
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+int rdmamsg_pd_destroy(struct rdmamsg_pd *pd)
+{
+	struct dev *held;
 	int ret = pd ? rdmamsg__ctx_check(pd->ctx) : 0;
 
 	if (ret || !pd)
@@ -99,13 +133,17 @@ int rdmamsg_pd_destroy(struct rdmamsg_pd *pd)
 	ret = check_unused(pd);
 	if (ret)
 		return ret;
-	list_for_each(n, &pd->ctx->devices->devs) {
-		struct dev *dev = list_entry(n, struct dev, node);
-
-		if (dev->owner == pd)
-			ret = rdmamsg__dev_disown(dev);
-		if (ret)
-			return ret;
+	held = pd->dev;
+	if (held)
+		rdmamsg__dev_put(held);
+	ret = disown_all(pd);
+	if (ret) {
+		/* the domain can be used further */
+		if (held)
+			(void)rdmamsg__dev_get(pd->ctx, held->device->v,
+					       held->device->name, pd,
+					       &pd->dev);
+		return ret;
 	}
 	list_del(&pd->node);
 	free(pd);

@@ -16,6 +16,7 @@ struct rdmamsg_pd {
 	struct rdmamsg *ctx;
 	uint32_t refs;			/* endpoints, listeners and others */
 	uint32_t regions;
+	struct dev *dev;		/* of the options, held; or NULL */
 };
 
 /*

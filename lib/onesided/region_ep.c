@@ -2,6 +2,8 @@
 /* Regions of an endpoint: register, export to its peer, revoke. */
 #include "base/base.h"
 #include "base/util.h"
+#include "device/device.h"
+#include "device/pd.h"
 #include "memory/regcache.h"
 #include "memory/region.h"
 #include "onesided/rma_ask.h"
@@ -18,6 +20,9 @@
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/rma.h>
 #include <rdmamsg/verbs.h>
+
+/* Key of no endpoint, for rdmamsg__region_given(). */
+#define NO_ENDPOINT	0
 
 int rdmamsg__region_ep_check(const struct rdmamsg *ctx,
 			     const struct rdmamsg_ep *ep)
@@ -74,6 +79,22 @@ struct ibv_mr *rdmamsg_region_mr(const struct rdmamsg_region *region,
 	return rdmamsg__region_mr(region, ep->lane.dev);
 }
 
+/* The region's domain has a device, which no endpoint uses yet. */
+static int early_key(struct rdmamsg_region *region, struct dev *dev,
+		     struct rdmamsg_key *ret)
+{
+	int err = !dev->device->gone ? rdmamsg__region_register(region, dev) :
+		  rdmamsg__fail(-ENODEV, "device %s of the protection domain "
+				"was removed: make another domain",
+				dev->device->name);
+
+	if (err)
+		return err;
+	(void)rdmamsg__region_key(region, dev, ret);
+	rdmamsg__region_given(region, dev, NO_ENDPOINT);
+	return 0;
+}
+
 int rdmamsg_region_get_key(struct rdmamsg_region *region,
 			  const struct rdmamsg_ep *ep, struct rdmamsg_key *ret)
 {
@@ -87,6 +108,8 @@ int rdmamsg_region_get_key(struct rdmamsg_region *region,
 		return rdmamsg__fail(-EINVAL, "rdmamsg_region_get_key: %s",
 				     !ret ? "ret is NULL" :
 				     "the region allows a peer nothing");
+	if (!ep && region->pd && region->pd->dev)
+		return early_key(region, region->pd->dev, ret);
 	err = rdmamsg_region_register(region, ep);
 	if (err)
 		return err;

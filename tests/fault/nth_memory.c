@@ -10,6 +10,7 @@
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/rma.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "faulty.h"
@@ -397,6 +398,28 @@ static void do_pool(void)
 		fail("a pool that is not in use could not be destroyed");
 }
 
+/* A domain that has a device, and a key of it without an endpoint. */
+static void do_pd_device(void)
+{
+	const char *device = getenv("RDMAMSG_VM_DEVICE");
+	const struct rdmamsg_pd_options opts = {
+		.size = sizeof(opts), .device = device ? device : "soft0",
+	};
+	struct rdmamsg_region *region = NULL;
+	struct rdmamsg_key key;
+	struct rdmamsg_pd *pd;
+
+	if (told(rdmamsg_pd_create(ctxs[CLIENT], &opts, &pd)))
+		return;
+	if (!told(rdmamsg_region_create(ctxs[CLIENT], near, sizeof(near),
+					RDMAMSG_ACCESS_READ, &region)) &&
+	    !told(rdmamsg_region_set_pd(region, pd)))
+		told(rdmamsg_region_get_key(region, NULL, &key));
+	told(rdmamsg_region_destroy(region));
+	/* if this fails, rdmamsg_close() destroys the domain */
+	told(rdmamsg_pd_destroy(pd));
+}
+
 /* A protection domain with a region, from creation to destruction. */
 static void do_pd(void)
 {
@@ -470,6 +493,7 @@ const struct scenario memory_scenarios[] = {
 	  .calls = " calloc mmap madvise reg_mr dereg_mr " },
 	{ "pool-exchange", OPEN, do_pool_exchange,
 	  .calls = " calloc mmap reg_mr dereg_mr wc_recv " },
+	{ "pd-device", OPEN, do_pd_device },
 	{ "pd", LISTENING, do_pd,
 	  .calls = " calloc alloc_pd dealloc_pd reg_mr dereg_mr create_qp "
 		   "mlx5_create_qp "

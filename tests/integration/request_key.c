@@ -131,6 +131,81 @@ static void key__in_setup_data_READS_IN_on_connected(void **state)
 	end_pair();
 }
 
+/* The client's key fits into its own setup_data: its domain has a device. */
+static void key__of_a_domain_with_a_device_BEFORE_CONNECTING(void **state)
+{
+	const struct rdmamsg_pd_options po = {
+		.size = sizeof(po), .device = test_device(),
+	};
+	struct rdmamsg_key key, later;
+	struct rdmamsg_region *r;
+	struct rdmamsg_pd *pd;
+
+	pair_init(&p, NULL);
+	pair_listen(&p);
+	assert_int_equal(rdmamsg_pd_create(p.c.ctx, &po, &pd), 0);
+	memcpy(far, pattern(1), ROOM);
+	memset(near, 0, ROOM);
+	r = region(p.c.ctx, far, pd);
+	here = region(p.s.ctx, near, NULL);
+	if (rdmamsg_region_get_key(r, NULL, &key))
+		fail_msg("%s", rdmamsg_error());
+	p.c.opts.pd = pd;
+	p.c.opts.device = test_device();
+	p.c.opts.setup_data = &key;
+	p.c.opts.setup_data_len = sizeof(key);
+	read_cookie = NULL;
+	p.s.then_connected = read_at_once;
+	pair_connect(&p);
+	expect_read();
+	assert_int_equal(rdmamsg_region_get_key(r, p.c.ep, &later), 0);
+	assert_memory_equal(&key, &later, sizeof(key));
+	assert_int_equal(rdmamsg_region_destroy(here), 0);
+	pair_close(&p);
+	assert_error(rdmamsg_pd_destroy(pd), -EBUSY, "regions");
+	assert_int_equal(rdmamsg_region_destroy(r), 0);
+	assert_int_equal(rdmamsg_pd_destroy(pd), 0);
+	pair_fini(&p);
+}
+
+/* The domain keeps the device open, so that the key stays. */
+static void key__of_a_domain_nobody_connects_STAYS(void **state)
+{
+	const struct rdmamsg_pd_options po = {
+		.size = sizeof(po), .device = test_device(),
+	};
+	struct rdmamsg *ctx = test_open(NULL);
+	struct rdmamsg_key key, later;
+	struct rdmamsg_pd *pd, *other;
+	struct rdmamsg_region *r;
+
+	assert_int_equal(rdmamsg_pd_create(ctx, &po, &pd), 0);
+	assert_int_equal(rdmamsg_pd_create(ctx, NULL, &other), 0);
+	r = region(ctx, far, pd);
+	assert_int_equal(rdmamsg_region_get_key(r, NULL, &key), 0);
+	test_pass(60000);
+	assert_int_equal(rdmamsg_region_get_key(r, NULL, &later), 0);
+	assert_memory_equal(&key, &later, sizeof(key));
+	/* without a device there is no key */
+	assert_int_equal(rdmamsg_region_revoke(r), 0);
+	assert_int_equal(rdmamsg_region_set_pd(r, other), 0);
+	assert_error(rdmamsg_region_get_key(r, NULL, &key), -EINVAL, "NULL");
+	test_close(ctx);
+}
+
+static void domain__of_a_device_that_is_not_there_ENXIO(void **state)
+{
+	const struct rdmamsg_pd_options po = {
+		.size = sizeof(po), .device = "nowhere0",
+	};
+	struct rdmamsg *ctx = test_open(NULL);
+	struct rdmamsg_pd *pd;
+
+	assert_error(rdmamsg_pd_create(ctx, &po, &pd), test_unknown_device(),
+		     "nowhere0");
+	test_close(ctx);
+}
+
 /* The server accepts later than a device without an owner stays open. */
 static void key__request_waits_long_SERVES(void **state)
 {
@@ -365,6 +440,9 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(key__in_setup_data_READS_IN_on_connected),
+		TEST(key__of_a_domain_with_a_device_BEFORE_CONNECTING),
+		TEST(key__of_a_domain_nobody_connects_STAYS),
+		TEST(domain__of_a_device_that_is_not_there_ENXIO),
 		TEST(key__request_waits_long_SERVES),
 		TEST(key__in_a_domain_SERVES_THERE),
 		TEST(accept__in_another_domain_EPERM),
