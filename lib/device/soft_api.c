@@ -56,6 +56,7 @@ const struct verbs_api rdmamsg__verbs_soft = {
 	.qp_to_qp_ex = soft_qp_to_qp_ex,
 	.destroy_qp = soft_destroy_qp,
 	.create_srq = soft_create_srq,
+	.create_srq_ex = ibv_create_srq_ex,
 	.modify_srq = soft_modify_srq,
 	.query_srq = soft_query_srq,
 	.destroy_srq = soft_destroy_srq,

@@ -88,6 +88,7 @@ const struct verbs_api rdmamsg__verbs_system = {
 	.qp_to_qp_ex = ibv_qp_to_qp_ex,
 	.destroy_qp = ibv_destroy_qp,
 	.create_srq = ibv_create_srq,
+	.create_srq_ex = ibv_create_srq_ex,
 	.modify_srq = ibv_modify_srq,
 	.query_srq = ibv_query_srq,
 	.destroy_srq = ibv_destroy_srq,

@@ -103,6 +103,8 @@ struct verbs_api {
 	int (*destroy_qp)(struct ibv_qp *qp);
 	struct ibv_srq *(*create_srq)(struct ibv_pd *pd,
 				      struct ibv_srq_init_attr *attr);
+	struct ibv_srq *(*create_srq_ex)(struct ibv_context *verbs,
+					 struct ibv_srq_init_attr_ex *attr);
 	int (*modify_srq)(struct ibv_srq *srq, struct ibv_srq_attr *attr,
 			  int mask);
 	int (*query_srq)(struct ibv_srq *srq, struct ibv_srq_attr *attr);

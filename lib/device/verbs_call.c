@@ -345,11 +345,12 @@ int rdmamsg__v_open_xrcd(struct ibv_context *verbs,
 	return MAKE(ret, ibv_open_xrcd(verbs, attr));
 }
 
-int rdmamsg__v_create_srq_ex(struct ibv_context *verbs,
+int rdmamsg__v_create_srq_ex(const struct verbs_api *v,
+			     struct ibv_context *verbs,
 			     struct ibv_srq_init_attr_ex *attr,
 			     struct ibv_srq **ret)
 {
-	return MAKE(ret, ibv_create_srq_ex(verbs, attr));
+	return MAKE(ret, v->create_srq_ex(verbs, attr));
 }
 
 int rdmamsg__v_get_srq_num(struct ibv_srq *srq, uint32_t *ret)

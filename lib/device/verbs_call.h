@@ -144,7 +144,8 @@ int rdmamsg__v_dealloc_mw(struct ibv_mw *mw);
 int rdmamsg__v_open_xrcd(struct ibv_context *verbs,
 			 struct ibv_xrcd_init_attr *attr,
 			 struct ibv_xrcd **ret);
-int rdmamsg__v_create_srq_ex(struct ibv_context *verbs,
+int rdmamsg__v_create_srq_ex(const struct verbs_api *v,
+			     struct ibv_context *verbs,
 			     struct ibv_srq_init_attr_ex *attr,
 			     struct ibv_srq **ret);
 int rdmamsg__v_get_srq_num(struct ibv_srq *srq, uint32_t *ret);

@@ -207,7 +207,7 @@ static int make_queue(struct rdmamsg_xrc_srq *s,
 	if (ret)
 		return rdmamsg__fail_verbs(ret, "completion queue");
 	attr.cq = s->cq;
-	ret = rdmamsg__v_create_srq_ex(verbs, &attr, &s->ibv);
+	ret = rdmamsg__v_create_srq_ex(x->v, verbs, &attr, &s->ibv);
 	if (!ret)
 		ret = rdmamsg__v_get_srq_num(s->ibv, &s->number);
 	return ret ? rdmamsg__fail_verbs(ret, "shared receive queue") : 0;

@@ -44,6 +44,7 @@
 	X(destroy_cq, P, EIO) \
 	X(resize_cq, P, EOPNOTSUPP) \
 	X(create_srq, N, ENOMEM) \
+	X(create_srq_ex, N, ENOMEM) \
 	X(modify_srq, P, EINVAL) \
 	X(destroy_srq, P, EIO) \
 	X(get_cq_event, M, EIO) \

@@ -268,6 +268,13 @@ static struct ibv_srq *create_srq(struct ibv_pd *pd,
 	MAKE(create_srq, FAULTY_SRQS, struct ibv_srq, ibv_create_srq(pd, attr));
 }
 
+static struct ibv_srq *create_srq_ex(struct ibv_context *verbs,
+				     struct ibv_srq_init_attr_ex *attr)
+{
+	MAKE(create_srq_ex, FAULTY_SRQS, struct ibv_srq,
+	     ibv_create_srq_ex(verbs, attr));
+}
+
 static int modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 {
 	FAIL_P(modify_srq);
@@ -583,6 +590,7 @@ const struct verbs_api faulty_verbs = {
 	.destroy_cq = destroy_cq,
 	.resize_cq = resize_cq,
 	.create_srq = create_srq,
+	.create_srq_ex = create_srq_ex,
 	.modify_srq = modify_srq,
 	.destroy_srq = destroy_srq,
 	.get_cq_event = get_cq_event,
