@@ -1,7 +1,8 @@
 #! /bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # Each public header compiles alone, as C99, C11 and C++11, without a warning of
-# a strict program, with the compilers that are there; and they include little.
+# a strict program, with the compilers that are there; structs are set in C++ as
+# rdmamsg(7) shows; and the headers include little.
 
 srcdir=${srcdir:-.}
 CC=${CC:-cc}
@@ -69,6 +70,34 @@ each()
 each C c "c99 c11" "$(echo "$CC" | tr ' ' '|') gcc clang"
 [ -n "$tried" ] || bad=1
 each C++ cc c++11 "$(echo "${CXX:-c++}" | tr ' ' '|') g++ clang++"
+
+# Every struct that has a size, in the style of rdmamsg(7).
+{
+	for h in "$inc"/rdmamsg/*.h
+	do
+		[ "${h##*/}" = ev.h ] || echo "#include <rdmamsg/${h##*/}>"
+	done
+	echo "void set();"
+	echo "void set()"
+	echo "{"
+	awk '/^struct rdmamsg_[a-z_]* {$/ { name = $2; next }
+	name && $0 == "\tsize_t size;" {
+		print "\t{ struct " name " x = {}; x.size = sizeof(x); }"
+		n++
+	}
+	{ name = "" }
+	END { exit n < 30 }' "$inc"/rdmamsg/*.h || echo "#error no structs"
+	echo "}"
+} > "$tmp/style.cc"
+for compiler in $tried
+do
+	for std in c++11 c++17 c++20
+	do
+		# shellcheck disable=SC2086
+		compile "structs as C++" $compiler "-std=$std" $warn -I"$inc" \
+			-c "$tmp/style.cc"
+	done
+done
 
 # all but those for programs that use verbs or libev
 for h in "$inc"/rdmamsg/*.h
