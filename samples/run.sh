@@ -1824,20 +1824,6 @@ snapshot_late()
 	end_server TERM 0
 }
 
-# A follower that was stopped for too long asks for the table again.
-snapshot_lost()
-{
-	start "$bin/snapshot" publish 239.77.77.78 "$addr" 0 3000
-	follows stopped
-	kill -STOP "$stopped"
-	await grep -q '^the sum is' "$work/server"
-	kill -CONT "$stopped"
-	ends_alike stopped
-	expects stopped 'changes are lost$'
-	[ "$(grep -c '^the table has' stopped)" -ge 2 ]
-	end_server TERM 0
-}
-
 # cxx20 ARGUMENT...: a compiler that has coroutines, if there is one
 cxx20()
 {
@@ -3197,7 +3183,6 @@ run rpc-killed rpc_killed
 run kv kv_sample
 run kv-torn kv_torn
 run snapshot snapshot_late
-run snapshot-lost snapshot_lost
 if has_coroutines
 then run coroutine coroutine_sample
 else echo "skip coroutine # there is no compiler of C++20"
