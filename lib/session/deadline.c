@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What happens at the deadline of an operation. One that has not begun leaves
- * the send queue, as rdmamsg_ep_cancel() takes it. One that has begun cannot be
+ * The deadline of an operation. An operation that has not begun leaves the send
+ * queue, as rdmamsg_ep_cancel() takes it. One that has begun cannot be
  * taken from the device: the program is told now, and once more at its end,
  * because until then the device may use the memory.
  */
@@ -79,7 +79,7 @@ static void expired(struct timer *t)
 		      RDMAMSG_OVERDUE);
 }
 
-/* One that was in use before has its place in the heap already. */
+/* A deadline that was in use before has its place in the heap already. */
 static struct op_deadline *take(struct rdmamsg *ctx)
 {
 	struct op_deadline *d = ctx->sessions->deadlines;

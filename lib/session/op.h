@@ -15,7 +15,7 @@ struct rndv_out;
 
 enum op_kind { OP_EAGER, OP_RNDV, OP_READ, OP_PROOF, OP_CTRL, OP_RMA };
 
-/* What the cookie of an operation is. */
+/* How the end of an operation is told: what its cookie is. */
 enum tell {
 	TELL_PROGRAM,			/* the program's, or NULL */
 	TELL_WAITER,			/* a struct rdmamsg_waiter */

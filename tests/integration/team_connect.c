@@ -172,7 +172,7 @@ static void connect__runs_EBUSY_and_waits(void **state)
 	stop(0, 2);
 }
 
-/* What the members make with 'ep' has its options. */
+/* The endpoints that members make with 'ep' have its options. */
 static void connect__options_ARE_TAKEN(void **state)
 {
 	const struct rdmamsg_ep_options ep = {

@@ -200,7 +200,7 @@ static inline void close_both(void)
 /* ---- time that passes -------------------------------------------------- */
 
 /*
- * What is said to a stranger who is gone fails after all retries. The clock goes
+ * A frame for a stranger who is gone fails after all retries. The clock goes
  * there as soon as nothing else happens.
  */
 static inline void both_passing(void)

@@ -28,7 +28,7 @@
 #define TIMEOUT		1000u
 #define MANY		512
 
-/* What the program was told of an operation. */
+/* The calls that told the program of an operation. */
 struct told {
 	unsigned int complete, late;
 	int status, late_status;
