@@ -135,5 +135,5 @@ int rdmamsg__team_hello_decode(struct proto_team_hello *h, const void *buf,
 		return -EPROTO;
 	h->size = le32toh(w.size);
 	h->rank = le32toh(w.rank);
-	return 0;
+	return h->rank < h->size ? 0 : -EPROTO;
 }

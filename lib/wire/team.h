@@ -95,7 +95,7 @@ int rdmamsg__team_meet_decode(struct proto_team_meet *m, const void *buf,
 			      size_t len);
 void rdmamsg__team_hello_encode(const struct proto_team_hello *h,
 				uint8_t out[static PROTO_TEAM_HELLO_LEN]);
-/* -EPROTO: of another length, or not of a team. */
+/* -EPROTO: of another length, not of a team, or the rank is beyond its size. */
 int rdmamsg__team_hello_decode(struct proto_team_hello *h, const void *buf,
 			       size_t len);
 

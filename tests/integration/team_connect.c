@@ -307,6 +307,7 @@ static void connect__stranger_comes_IS_REJECTED(void **state)
 {
 	static const char *const said[] = {
 		"", "hello", "TEAM\2\0\0\0\0\0\0", "TEAM\3\0\0\0\1\0\0",
+		"TEAM\2\0\0\0\2\0\0", "TEAM\2\0\0\0\0\0\0\2",
 	};
 	struct rdmamsg_ep_options opts = { .size = sizeof(opts) };
 	struct rdmamsg *ctx = test_open(NULL);

@@ -133,6 +133,23 @@ static void hello__encode_then_decode_SAME(void **state)
 			 -EPROTO);
 }
 
+static void hello__rank_is_beyond_EPROTO(void **state)
+{
+	static const struct proto_team_hello wrong[] = {
+		{ .size = 0, .rank = 0 }, { .size = 5, .rank = 5 },
+		{ .size = 5, .rank = UINT32_MAX },
+	};
+	uint8_t buf[PROTO_TEAM_HELLO_LEN];
+	struct proto_team_hello h;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		rdmamsg__team_hello_encode(&wrong[i], buf);
+		assert_int_equal(rdmamsg__team_hello_decode(&h, buf,
+							    sizeof(buf)),
+				 -EPROTO);
+	}
+}
+
 static void tag__parts_are_APART(void **state)
 {
 	assert_int_equal(rdmamsg__team_tag(PROTO_TEAM_ALLREDUCE, 0x1f, 0x1ff),
@@ -151,6 +168,7 @@ int main(void)
 		cmocka_unit_test(meet__encode_then_decode_SAME),
 		cmocka_unit_test(meet__wrong_bytes_EPROTO),
 		cmocka_unit_test(hello__encode_then_decode_SAME),
+		cmocka_unit_test(hello__rank_is_beyond_EPROTO),
 		cmocka_unit_test(tag__parts_are_APART),
 	};
 
