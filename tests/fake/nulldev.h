@@ -35,8 +35,8 @@ struct nulldev_counts {
 	unsigned long empty_polls;
 	unsigned long arms;
 	unsigned long events;		/* completion events raised */
-	/* objects that exist, to find leaks */
-	long qps, cqs, mrs, pds, channels, ids, contexts;
+	/* objects that exist, to find leaks; threads of the library end some */
+	_Atomic long qps, cqs, mrs, pds, channels, ids, contexts;
 };
 
 extern struct nulldev_counts nulldev_counts;

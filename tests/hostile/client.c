@@ -96,7 +96,7 @@ static void misbehave(const struct misdeed *m)
 	bool did;
 
 	if (!wanted(m->name) || m->passive_only ||
-	    !misdeed_possible(m->name, m->not_on_iwarp))
+	    !misdeed_possible(m->name, misdeed_not_on_iwarp(m)))
 		return;
 	be_patient(misdeed_causes(m), m->timed);
 	did = connect_saying(m->how, m->says ? m->says : "") &&

@@ -54,6 +54,13 @@ bool misdeed_possible(const char *name, const char *not_on_iwarp)
 	return false;
 }
 
+const char *misdeed_not_on_iwarp(const struct misdeed *m)
+{
+	return m->floods && victims_srq_depth() ?
+	       "iWARP ends a connection whose message finds no receive" :
+	       m->not_on_iwarp;
+}
+
 void judge(const char *name, bool did, uint32_t before, uint32_t causes)
 {
 	const struct ending *e;

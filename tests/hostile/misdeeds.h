@@ -20,6 +20,11 @@ struct misdeed {
 	bool passive_only;		/* for a listening peer */
 	bool active_only;		/* for a connecting peer */
 	const char *not_on_iwarp;	/* why not; NULL: there, too */
+	/*
+	 * A burst beyond all credits. It takes the receives that others share
+	 * with this peer, and there is no RNR on iWARP.
+	 */
+	bool floods;
 	const char *says;		/* application data of its hello */
 	/* the misdeed ignores credits, which a shared queue may not survive */
 	bool many;
@@ -40,6 +45,8 @@ extern const struct misdeed *const misdeeds[];
 uint32_t misdeed_causes(const struct misdeed *m);
 /* Returns true if the device can do it. Otherwise prints a line that it skips. */
 bool misdeed_possible(const char *name, const char *not_on_iwarp);
+/* Returns why the misdeed is not for iWARP, or NULL. */
+const char *misdeed_not_on_iwarp(const struct misdeed *m);
 
 /* The program defines these: the victim's name, its wishes, and the tests. */
 extern const char victim[];

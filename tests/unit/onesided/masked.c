@@ -208,6 +208,17 @@ static int set_up_swapped(void **state)
 	return set_up_raw(state);
 }
 
+/* A host that gives this thread the processor too late for the trial's limit. */
+static int set_up_busy(void **state)
+{
+	int ret;
+
+	test_stands_ms = 150;
+	ret = set_up_raw(state);
+	test_stands_ms = 0;
+	return ret;
+}
+
 /* A card that completes no masked atomic. */
 static int set_up_mute(void **state)
 {
@@ -595,6 +606,8 @@ int main(void)
 						set_up_raw, tear_down),
 		cmocka_unit_test_setup_teardown(raw__small_operands_NATIVE,
 						set_up_swapped, tear_down),
+		cmocka_unit_test_setup_teardown(raw__small_operands_NATIVE,
+						set_up_busy, tear_down),
 		cmocka_unit_test_setup_teardown(
 			raw__refused_when_tried_IN_SOFTWARE, set_up_plain,
 			tear_down),

@@ -323,7 +323,7 @@ static void hold(const char *mode)
 		;
 	if (!strcmp(mode, "forked"))
 		fork_and_exit();
-	if (pthread_create(&other, NULL, let_go, NULL))
+	if (pthread_create(&other, NULL, let_go, NULL) || pthread_detach(other))
 		_exit(2);
 }
 
