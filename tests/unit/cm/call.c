@@ -193,7 +193,7 @@ static int tear_down(void **state)
 	rdmamsg_close(server.ctx);
 	let_go(100, 0);
 	UNTIL_BY(pause_a_little(), !inside() && !nulldev_counts.ids &&
-		 !nulldev_counts.channels);
+		 !nulldev_counts.channels && !nulldev_counts.contexts);
 	rdmamsg__verbs = &rdmamsg__verbs_system;
 	nulldev_device.transport_type = IBV_TRANSPORT_IB;
 	return nulldev_counts.qps || nulldev_counts.cqs || hears_signals ?
