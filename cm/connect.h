@@ -66,6 +66,7 @@ struct rdmamsg_listener {
 		bool reserved;		/* room for the timer */
 	} again;
 	struct rdmamsg_listen_options opts;
+	struct rdmamsg_listener_handlers on;
 	struct rdmamsg_ep_options ep;	/* points to copies: */
 	struct rdmamsg_ep_tuning ep_tuning;
 	struct rdmamsg_handlers ep_on;

@@ -153,6 +153,10 @@ static int listener_options(struct rdmamsg_listener *l,
 	int ret = rdmamsg__opts_copy(&l->opts, sizeof(l->opts), opts,
 				     "rdmamsg_listen_options");
 
+	if (!ret)
+		ret = rdmamsg__opts_copy(&l->on, sizeof(l->on),
+					 l->opts.handlers,
+					 "rdmamsg_listener_handlers");
 	if (ret)
 		return ret;
 	if (l->opts.dc)
@@ -193,7 +197,7 @@ static int listener_options(struct rdmamsg_listener *l,
 	}
 	if (!l->opts.ep)
 		return 0;
-	l->auto_accept = !l->opts.on_request;
+	l->auto_accept = !l->on.on_request;
 	return copy_ep_options(l, l->opts.ep);
 }
 

@@ -157,7 +157,7 @@ void rdmamsg__accept_failed(struct rdmamsg_listener *l, int err)
 	snprintf(why.text, sizeof(why.text), "%s", rdmamsg__text());
 	log_warn("a request could not be accepted: %s", why.text);
 	if (l->auto_accept)
-		rdmamsg__tell(&ctx->loop, l->opts.on_accept_failed, l, &why);
+		rdmamsg__tell(&ctx->loop, l->on.on_accept_failed, l, &why);
 }
 
 void rdmamsg__request_arrived(struct rdmamsg_listener *l,
@@ -166,8 +166,8 @@ void rdmamsg__request_arrived(struct rdmamsg_listener *l,
 	struct rdmamsg *ctx = l->ctx;	/* the callback may close l */
 	int ret;
 
-	if (l->opts.on_request) {
-		rdmamsg__tell(&ctx->loop, l->opts.on_request, l, req);
+	if (l->on.on_request) {
+		rdmamsg__tell(&ctx->loop, l->on.on_request, l, req);
 	} else if (l->auto_accept) {
 		ret = rdmamsg__try(rdmamsg_accept(req, &l->ep, NULL));
 		if (ret)

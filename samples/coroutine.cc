@@ -236,6 +236,7 @@ static void on_request(rdmamsg_listener *, rdmamsg_request *req)
 
 int main(int argc, char **argv)
 {
+	rdmamsg_listener_handlers on = {};
 	rdmamsg_listen_options opts = {};
 	rdmamsg_listener *listener;
 	rdmamsg *ctx;
@@ -244,8 +245,10 @@ int main(int argc, char **argv)
 		std::fprintf(stderr, "Usage: coroutine ADDR\n");
 		return 2;
 	}
+	on.size = sizeof(on);
+	on.on_request = on_request;
 	opts.size = sizeof(opts);
-	opts.on_request = on_request;
+	opts.handlers = &on;
 	if (rdmamsg_open(&ctx, nullptr) ||
 	    rdmamsg_listen(ctx, argv[1], "0", &opts, &listener)) {
 		std::fprintf(stderr, "coroutine: %s\n", rdmamsg_error());

@@ -128,8 +128,11 @@ static void on_signal(int sig)
 
 static int serve(const char *addr, const char *port)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_request,
+	};
 	static const struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = on_request,
+		.size = sizeof(opts), .handlers = &on,
 	};
 	struct rdmamsg_listener *listener;
 	int failed;

@@ -56,7 +56,7 @@ static void on_removal(struct rdmamsg *ctx, struct mail *mail)
 	l->removal = mail;
 	rdmamsg__shared_port_unlock();
 	rdmamsg__cm_listen_later(l);
-	rdmamsg__tell(&ctx->loop, l->opts.on_failed, l, -ENODEV);
+	rdmamsg__tell(&ctx->loop, l->on.on_failed, l, -ENODEV);
 }
 
 static int prepare_removal(struct rdmamsg_listener *l)

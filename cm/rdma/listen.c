@@ -90,7 +90,7 @@ static void on_event(struct rdmamsg *ctx, struct cm_owner *owner,
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		rdmamsg__cm_lose_id(&l->ids, ev->id);
 		rdmamsg__cm_listen_later(l);
-		rdmamsg__tell(&ctx->loop, l->opts.on_failed, l, -ENODEV);
+		rdmamsg__tell(&ctx->loop, l->on.on_failed, l, -ENODEV);
 		break;
 	default:
 		break;

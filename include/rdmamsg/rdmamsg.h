@@ -569,9 +569,9 @@ enum rdmamsg_listen_flags {
 	RDMAMSG_LISTEN_BY_LOAD = 1u << 1,	/* with SHARED */
 };
 
-struct rdmamsg_listen_options {
+struct rdmamsg_listener_handlers {
 	size_t size;
-	void *user;
+
 	/*
 	 * A peer asks for a connection. The program accepts, rejects or moves
 	 * the request, now or later. The peer waits for at most its timeout_ms.
@@ -581,14 +581,13 @@ struct rdmamsg_listen_options {
 	 */
 	void (*on_request)(struct rdmamsg_listener *listener,
 			   struct rdmamsg_request *req);
+
 	/*
 	 * The listener's device was removed. The listener takes no requests
 	 * until the address is back, and listens there again by itself.
 	 */
 	void (*on_failed)(struct rdmamsg_listener *listener, int error);
-	const struct rdmamsg_ep_options *ep;
-	uint32_t backlog;		/* 128 */
-	const char *device;		/* only this RDMA device */
+
 	/*
 	 * The library could not accept a request with 'ep'. The peer was
 	 * rejected or had gone. 'why' is valid during the callback. The
@@ -596,6 +595,23 @@ struct rdmamsg_listen_options {
 	 */
 	void (*on_accept_failed)(struct rdmamsg_listener *listener,
 				 const struct rdmamsg_reason *why);
+
+	/*
+	 * A sender at this address has used another access key of 'dc', and the
+	 * listener was armed. AF_UNSPEC: the device has counted it, and does
+	 * not know the sender. This version never calls it.
+	 */
+	void (*on_violation)(struct rdmamsg_listener *listener,
+			     const struct sockaddr_storage *from);
+};
+
+struct rdmamsg_listen_options {
+	size_t size;
+	void *user;
+	const struct rdmamsg_listener_handlers *handlers;
+	const struct rdmamsg_ep_options *ep;
+	uint32_t backlog;		/* 128 */
+	const char *device;		/* only this RDMA device */
 	/* limits for unknown peers; RDMAMSG_NONE: no limit */
 	uint32_t max_requests;		/* unanswered requests; 128 */
 	uint32_t max_half_open;		/* these, and no SETUP yet; 128 */
@@ -610,13 +626,6 @@ struct rdmamsg_listen_options {
 	uint32_t flags;			/* enum rdmamsg_listen_flags */
 	/* the listener is a DC target; NULL: not. -EOPNOTSUPP as yet */
 	const struct rdmamsg_listen_dc *dc;
-	/*
-	 * A sender at this address has used another access key of 'dc', and the
-	 * listener was armed. AF_UNSPEC: the device has counted it, and does
-	 * not know the sender. This version never calls it.
-	 */
-	void (*on_violation)(struct rdmamsg_listener *listener,
-			     const struct sockaddr_storage *from);
 };
 
 /*

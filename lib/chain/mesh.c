@@ -195,8 +195,11 @@ static int split(const char *text, uint32_t rank, struct address *a)
 
 static int listen_at(struct mesh *m, const char *address)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_request,
+	};
 	const struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .user = m, .on_request = on_request,
+		.size = sizeof(opts), .user = m, .handlers = &on,
 		.device = m->t->ep_opts.device,
 	};
 	struct address a;

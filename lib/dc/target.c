@@ -427,8 +427,11 @@ int rdmamsg_dc_target_create(struct rdmamsg *ctx, const char *host,
 			     const struct rdmamsg_dc_target_options *opts,
 			     struct rdmamsg_dc_target **ret_target)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_request,
+	};
 	struct rdmamsg_listen_options lopts = {
-		.size = sizeof(lopts), .on_request = on_request,
+		.size = sizeof(lopts), .handlers = &on,
 	};
 	struct rdmamsg_dc_target *t;
 	int ret = rdmamsg__ctx_check(ctx);

@@ -196,7 +196,7 @@ static int accept_next(struct rdmamsg_listener *l,
 {
 	int err;
 
-	if (l->opts.on_request || l->auto_accept)
+	if (l->on.on_request || l->auto_accept)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_accept_wait: the "
 				     "listener accepts by itself");
 	err = wait_request(l, u);

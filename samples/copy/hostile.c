@@ -282,8 +282,11 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 
 static int old_server(const char *address)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_request,
+	};
 	const struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = on_request,
+		.size = sizeof(opts), .handlers = &on,
 	};
 	struct rdmamsg_listener *l;
 

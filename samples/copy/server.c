@@ -447,11 +447,14 @@ static void catch_signals(struct rdmamsg *ctx)
 
 static int listen_now(struct server *s)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_request,
+		.on_failed = on_failed,
+	};
 	const struct rdmamsg_listen_options opts = {
 		.size = sizeof(opts),
 		.user = s,
-		.on_request = on_request,
-		.on_failed = on_failed,
+		.handlers = &on,
 	};
 	int ret = rdmamsg_listen(s->ctx, s->host, s->service, &opts,
 				 &s->listener);

@@ -69,8 +69,11 @@ static int listen_and_run(struct rdmamsg *ctx)
 	const struct rdmamsg_ep_options ep = {
 		.size = sizeof(ep), .handlers = &on, .send_queue = 64,
 	};
+	static const struct rdmamsg_listener_handlers listener_on = {
+		.size = sizeof(listener_on), .on_failed = on_failed,
+	};
 	const struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .ep = &ep, .on_failed = on_failed,
+		.size = sizeof(opts), .handlers = &listener_on, .ep = &ep,
 	};
 	struct rdmamsg_listener *l;
 

@@ -493,9 +493,13 @@ static void turn(struct server *s, int timeout_ms)
 
 static int serve(struct server *s)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_request,
+		.on_failed = on_failed,
+	};
 	const struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .user = s, .on_request = on_request,
-		.on_failed = on_failed, .device = s->o->device,
+		.size = sizeof(opts), .user = s, .handlers = &on,
+		.device = s->o->device,
 	};
 	struct rdmamsg_listener *l;
 

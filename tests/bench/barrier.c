@@ -153,8 +153,11 @@ static void dial(struct member *m, uint32_t peer, uint8_t way)
 static void open_member(uint32_t rank)
 {
 	struct member *m = &members[rank];
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_request,
+	};
 	const struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .user = m, .on_request = on_request,
+		.size = sizeof(opts), .user = m, .handlers = &on,
 	};
 
 	m->rank = rank;

@@ -98,9 +98,12 @@ static void on_failed(struct rdmamsg_listener *listener, int error)
 /* Listens on the port that the first life of this process had. */
 static void listen_again(void)
 {
-	struct rdmamsg_listen_options o = {
-		.size = sizeof(o), .on_request = on_request,
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_request,
 		.on_failed = on_failed,
+	};
+	struct rdmamsg_listen_options o = {
+		.size = sizeof(o), .handlers = &on,
 	};
 	char service[16];
 	int ret;

@@ -404,9 +404,12 @@ void open_all(void)
 void start_listening(void)
 {
 	struct rdmamsg_ep_options ep = ep_options(SERVER);
-	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .ep = &ep,
+	const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on),
 		.on_request = moving || exporting ? on_request : NULL,
+	};
+	struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .handlers = &on, .ep = &ep,
 	};
 	char port[8];
 

@@ -117,10 +117,12 @@ static int server(void)
 	const struct rdmamsg_srq_options so = {
 		.size = sizeof(so), .depth = srq_depth(),
 	};
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_request,
+	};
 	struct rdmamsg_listen_options lo = {
-		.size = sizeof(lo), .on_request = on_request,
-		.max_half_open = HALF_OPEN, .max_requests = REQUESTS,
-		.setup_timeout_ms = SETUP_MS,
+		.size = sizeof(lo), .handlers = &on, .max_half_open = HALF_OPEN,
+		.max_requests = REQUESTS, .setup_timeout_ms = SETUP_MS,
 	};
 	struct rdmamsg_listener *l;
 	struct rdmamsg *ctx;

@@ -256,8 +256,11 @@ static void grant_stats(void)
 
 static int server(void)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_request,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = on_request,
+		.size = sizeof(opts), .handlers = &on,
 		/* all misbehaving peers come from one address, in turn */
 		.max_per_source = RDMAMSG_NONE, .slow_ms = RDMAMSG_NONE,
 	};

@@ -23,9 +23,12 @@ static void reject__with_data_IS_IN_THE_REASON(void **state)
 	static const size_t lens[] = { 0, 1, RDMAMSG_HELLO_DATA_MAX };
 
 	for (size_t n = 0; n < ARRAY_SIZE(lens); n++) {
+		static const struct rdmamsg_listener_handlers on = {
+			.size = sizeof(on), .on_request = say_no,
+		};
 		struct rdmamsg_listen_options opts = {
-			.size = sizeof(opts), .on_request = say_no,
-			.user = (void *)(uintptr_t)&lens[n],
+			.size = sizeof(opts),
+			.user = (void *)(uintptr_t)&lens[n], .handlers = &on,
 		};
 
 		pair_init(&p, NULL);
@@ -54,8 +57,11 @@ static void reject_too_much(struct rdmamsg_listener *l,
 
 static void reject__too_long_EINVAL_BUT_REJECTED(void **state)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = reject_too_much,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = reject_too_much,
+		.size = sizeof(opts), .handlers = &on,
 	};
 
 	pair_init(&p, NULL);
@@ -131,9 +137,11 @@ static void accept__by_the_listener_fails_IS_TOLD(void **state)
 				      struct rdmamsg_listener **ret) = {
 		rdmamsg_listen, rdmamsg_oob_listen,
 	};
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_accept_failed = on_accept_failed,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .user = &p,
-		.on_accept_failed = on_accept_failed,
+		.size = sizeof(opts), .user = &p, .handlers = &on,
 	};
 
 	for (int oob = 0; oob < (test_iwarp() ? 1 : 2); oob++) {
@@ -234,8 +242,11 @@ static void close_listener_and_accept(struct rdmamsg_listener *l,
 
 static void listener_close__in_on_request_IS_FINE(void **state)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = close_listener_and_accept,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = close_listener_and_accept,
+		.size = sizeof(opts), .handlers = &on,
 	};
 
 	pair_init(&p, NULL);

@@ -39,9 +39,12 @@ static void on_failed(struct rdmamsg_listener *listener, int error)
 
 static struct rdmamsg_listener *listen_at(struct end *e, const char *host)
 {
-	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .user = e, .on_request = accept_end,
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = accept_end,
 		.on_failed = on_failed,
+	};
+	struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .user = e, .handlers = &on,
 	};
 	struct rdmamsg_listener *l;
 

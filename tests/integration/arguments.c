@@ -193,6 +193,54 @@ static void options__shorter_struct_IS_FINE(void **state)
 	pair_fini(&p);
 }
 
+/* ---- handlers --------------------------------------------------------- */
+
+static int listen_with(const void *on)
+{
+	const struct rdmamsg_listen_options o = {
+		.size = sizeof(o), .handlers = on,
+	};
+
+	return rdmamsg_listen(p.s.ctx, test_addr(), "0", &o, NULL);
+}
+
+static const struct taker {
+	const char *name;
+	size_t size;
+	int (*take)(const void *on);
+} takers[] = {
+	{ "rdmamsg_listener_handlers",
+	  sizeof(struct rdmamsg_listener_handlers), listen_with },
+};
+
+static void check_handlers(const struct taker *t)
+{
+	union {
+		size_t size;
+		uint8_t bytes[256];
+	} on = { 0 };
+
+	assert_int_equal(t->take(NULL), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(bad_sizes); i++) {
+		on.size = bad_sizes[i];
+		assert_error(t->take(&on), -EINVAL, t->name);
+	}
+	on.size = sizeof(on.size);
+	assert_int_equal(t->take(&on), 0);
+	on.size = t->size + sizeof(uint64_t);
+	assert_int_equal(t->take(&on), 0);
+	on.bytes[t->size] = 1;
+	assert_error(t->take(&on), -EINVAL, "does not know");
+}
+
+static void handlers__struct_sizes_ARE_CHECKED(void **state)
+{
+	pair_init(&p, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(takers); i++)
+		check_handlers(&takers[i]);
+	pair_fini(&p);
+}
+
 /* ---- declared, and not built yet --------------------------------------- */
 
 static void check_declared(const struct rdmamsg_ep_options *opts,
@@ -272,8 +320,11 @@ static void note_violation(struct rdmamsg_listener *l,
 /* Programs may set the handlers already. */
 static void declared__handlers_alone_ARE_FINE(void **state)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_violation = note_violation,
+	};
 	struct rdmamsg_listen_options l = {
-		.size = sizeof(l), .on_violation = note_violation,
+		.size = sizeof(l), .handlers = &on,
 	};
 
 	pair_init(&p, NULL);
@@ -472,6 +523,7 @@ int main(int argc, char **argv)
 		TEST(options__longer_struct_ONLY_WITH_ZEROS),
 		TEST(options__shorter_struct_IS_FINE),
 		TEST(options__of_contexts_and_listeners_NAMED),
+		TEST(handlers__struct_sizes_ARE_CHECKED),
 		TEST(declared__of_endpoints_EOPNOTSUPP),
 		TEST(declared__of_contexts_and_listeners_EOPNOTSUPP),
 		TEST(declared__handlers_alone_ARE_FINE),

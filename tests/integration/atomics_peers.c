@@ -79,8 +79,11 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 /* Listens for clients, which get a key of 'far'. */
 static void serve(void)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_request,
+	};
 	static const struct rdmamsg_listen_options lo = {
-		.size = sizeof(lo), .on_request = on_request,
+		.size = sizeof(lo), .handlers = &on,
 	};
 
 	memset(&p, 0, sizeof(p));

@@ -41,12 +41,15 @@ static void init(const char *client, const char *server)
 
 static void listen_with(struct rdmamsg_listen_options *o)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = pair_on_request,
+	};
 	int ret;
 
 	o->size = sizeof(*o);
 	o->user = &p;
-	if (!o->on_request)
-		o->on_request = pair_on_request;
+	if (!o->handlers)
+		o->handlers = &on;
 	ret = out_of_band ?
 	      rdmamsg_oob_listen(p.s.ctx, test_addr(), "0", o, &p.listener) :
 	      rdmamsg_listen(p.s.ctx, test_addr(), "0", o, &p.listener);
@@ -231,9 +234,11 @@ static void request__moved_KEEPS_ITS_KEY(void **state)
 	out_of_band = false;
 	for (size_t i = 0; i < ARRAY_SIZE(keys_there); i++) {
 		struct rdmamsg_options there = with_key(keys_there[i]);
+		static const struct rdmamsg_listener_handlers on = {
+			.size = sizeof(on), .on_request = move_there,
+		};
 		struct rdmamsg_listen_options o = {
-			.on_request = move_there, .key = key,
-			.key_len = strlen(key),
+			.handlers = &on, .key = key, .key_len = strlen(key),
 		};
 
 		init(key, NULL);
@@ -355,8 +360,11 @@ static void open__with_a_key_file_ITS_BYTES(void **state)
 static void key__arguments_ARE_CHECKED(void **state)
 {
 	struct rdmamsg_options opts = with_key("too short");
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = pair_on_request,
+	};
 	struct rdmamsg_listen_options o = {
-		.size = sizeof(o), .on_request = pair_on_request, .key = key,
+		.size = sizeof(o), .handlers = &on, .key = key,
 		.key_len = strlen(key), .key_file = "/dev/null",
 	};
 	struct rdmamsg *ctx;

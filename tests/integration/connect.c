@@ -20,9 +20,11 @@ static struct pair p;
 
 static void listen_at(const char *host, const char *service)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = pair_on_request,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .user = &p,
-		.on_request = pair_on_request,
+		.size = sizeof(opts), .user = &p, .handlers = &on,
 	};
 
 	if (rdmamsg_listen(p.s.ctx, host, service, &opts, &p.listener))
@@ -291,8 +293,11 @@ static void count_rejects(void *arg, enum rdmamsg_log_level level,
 
 static void connect__refused_and_rejected_DIFFER(void **state)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = say_no,
+	};
 	const struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = say_no,
+		.size = sizeof(opts), .handlers = &on,
 	};
 	const char *const hosts[] = { test_addr(), test_addr6() };
 
@@ -335,9 +340,11 @@ static void retry__until_somebody_listens_CONNECTS(void **state)
 {
 	for (size_t way = 0; way < (test_iwarp() ? 1 : ARRAY_SIZE(connects));
 	     way++) {
+		static const struct rdmamsg_listener_handlers on = {
+			.size = sizeof(on), .on_request = pair_on_request,
+		};
 		const struct rdmamsg_listen_options opts = {
-			.size = sizeof(opts), .user = &p,
-			.on_request = pair_on_request,
+			.size = sizeof(opts), .user = &p, .handlers = &on,
 		};
 
 		tries = 0;
@@ -484,8 +491,11 @@ static int count_closed(const struct end *e)
 
 static void connect__a_hundred_at_once_ALL_CONNECT(void **state)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = accept_many,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = accept_many,
+		.size = sizeof(opts), .handlers = &on,
 		.setup_timeout_ms = WAIT_MS,
 	};
 	struct rdmamsg *a = test_open(NULL), *b = test_open(NULL);

@@ -176,8 +176,11 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 /* The program of the server learns it, and the client as well. */
 static void crc__only_the_server_asks_REFUSED(void **state)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_request,
+	};
 	struct rdmamsg_listen_options o = {
-		.size = sizeof(o), .on_request = on_request,
+		.size = sizeof(o), .handlers = &on,
 	};
 	struct rdmamsg_listener *l;
 	struct pair p;

@@ -84,8 +84,11 @@ static void on_peer(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 static int server(void)
 {
 	struct end e;
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_peer,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .user = &e, .on_request = on_peer,
+		.size = sizeof(opts), .user = &e, .handlers = &on,
 	};
 	struct rdmamsg_listener *l;
 
@@ -405,8 +408,11 @@ static void wait_same(const struct held *a, const char *when)
 
 static void open_and_listen(void)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_request,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = on_request,
+		.size = sizeof(opts), .handlers = &on,
 	};
 
 	t.ctx = test_open(NULL);

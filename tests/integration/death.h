@@ -63,8 +63,11 @@ static inline void on_request(struct rdmamsg_listener *l,
 static inline int role_peer(int argc, char **argv)
 {
 	struct end e;
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_request,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .user = &e, .on_request = on_request,
+		.size = sizeof(opts), .user = &e, .handlers = &on,
 	};
 	struct rdmamsg_listener *l;
 

@@ -24,9 +24,12 @@ static void on_failed(struct rdmamsg_listener *l, int error)
 
 static int listen_at(const char *host, struct rdmamsg_listener **ret)
 {
-	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .user = &p.s, .on_failed = on_failed,
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_failed = on_failed,
 		.on_request = on_request,
+	};
+	struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .user = &p.s, .handlers = &on,
 	};
 
 	return rdmamsg_listen(p.s.ctx, host, "0", &opts, ret);

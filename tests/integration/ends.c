@@ -305,7 +305,10 @@ static void listen_with(struct rdmamsg_listen_options *o)
 
 static void rejected__by_the_program_IS_COUNTED(void **state)
 {
-	struct rdmamsg_listen_options o = { .on_request = say_no };
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = say_no,
+	};
+	struct rdmamsg_listen_options o = { .handlers = &on };
 	struct rdmamsg_stats s;
 
 	listen_with(&o);
@@ -321,8 +324,11 @@ static void rejected__by_the_program_IS_COUNTED(void **state)
 
 static void rejected__by_a_limit_IS_COUNTED(void **state)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = pair_on_request,
+	};
 	struct rdmamsg_listen_options o = {
-		.on_request = pair_on_request, .max_endpoints = 1,
+		.handlers = &on, .max_endpoints = 1,
 		.max_per_source = RDMAMSG_NONE,
 	};
 	struct rdmamsg_stats s;

@@ -524,8 +524,11 @@ static void port__of_no_use_ACCEPT_REFUSED(void **state)
 	const struct rdmamsg_failover bad = {
 		.size = sizeof(bad), .port = 255,
 	};
+	static const struct rdmamsg_listener_handlers listener_on = {
+		.size = sizeof(listener_on), .on_request = accept_badly,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = accept_badly,
+		.size = sizeof(opts), .handlers = &listener_on,
 	};
 
 	need_ib();
@@ -577,8 +580,11 @@ static void child_path(struct rdmamsg_ep *ep,
 static int role_peer(int argc, char **argv)
 {
 	struct end e;
+	static const struct rdmamsg_listener_handlers listener_on = {
+		.size = sizeof(listener_on), .on_request = accept_end,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .user = &e, .on_request = accept_end,
+		.size = sizeof(opts), .user = &e, .handlers = &listener_on,
 	};
 	struct rdmamsg_listener *l;
 

@@ -140,8 +140,11 @@ static int use_all_in_child(void)
 
 static void fork__all_calls_in_the_child_ECHILD(void **state)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = put_off,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = put_off,
+		.size = sizeof(opts), .handlers = &on,
 	};
 	struct rdmamsg_listener *later;
 	struct rdmamsg_ep *ep;

@@ -471,8 +471,11 @@ static void context__closed_with_all_LEAVES_NOTHING(void **state)
 
 static bool listens(void)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = pair_on_request,
+	};
 	const struct rdmamsg_listen_options o = {
-		.size = sizeof(o), .user = &p, .on_request = pair_on_request,
+		.size = sizeof(o), .user = &p, .handlers = &on,
 	};
 
 	return !rdmamsg_listen(p.s.ctx, test_addr(), "0", &o, &p.listener);

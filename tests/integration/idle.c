@@ -273,8 +273,11 @@ static void reject(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 
 static void idle__after_a_rejected_connect_IS_QUIET(void **state)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = reject,
+	};
 	static const struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = reject,
+		.size = sizeof(opts), .handlers = &on,
 	};
 
 	pair_init(&p, NULL);

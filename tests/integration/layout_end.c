@@ -126,8 +126,11 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 /* Gives a layout to one client, until the process is killed. */
 int child_serves(int argc, char **argv)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_request,
+	};
 	static const struct rdmamsg_listen_options lo = {
-		.size = sizeof(lo), .on_request = on_request,
+		.size = sizeof(lo), .handlers = &on,
 	};
 	static uint8_t memory[65536];
 	struct rdmamsg_listener *listener;

@@ -53,6 +53,9 @@ static int member_listen(struct member *m, const char *service, uint32_t flags,
 	static const struct rdmamsg_handlers on = {
 		.size = sizeof(on), .on_connected = on_member_connected,
 	};
+	static const struct rdmamsg_listener_handlers listener_on = {
+		.size = sizeof(listener_on), .on_failed = on_member_failed,
+	};
 	const struct rdmamsg_ep_options ep = {
 		.size = sizeof(ep), .user = m, .handlers = &on,
 		.failover = failover,
@@ -61,7 +64,8 @@ static int member_listen(struct member *m, const char *service, uint32_t flags,
 	o->size = sizeof(*o);
 	o->user = m;
 	o->flags = flags;
-	o->on_failed = on_member_failed;
+	if (!o->handlers)
+		o->handlers = &listener_on;
 	o->ep = &ep;
 	return rdmamsg_listen(m->ctx, test_addr(), service, o, &m->l);
 }
@@ -282,7 +286,11 @@ static void on_put_off(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 
 static void load__unanswered_requests_COUNT(void **state)
 {
-	struct rdmamsg_listen_options o = { .on_request = on_put_off };
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_put_off,
+		.on_failed = on_member_failed,
+	};
+	struct rdmamsg_listen_options o = { .handlers = &on };
 
 	clients_open();
 	put_off_count = 0;

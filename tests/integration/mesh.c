@@ -80,8 +80,11 @@ static void on_request(struct rdmamsg_listener *listener,
 void mesh_member(uint32_t rank, uint32_t size)
 {
 	struct member *m = &members[rank];
+	static const struct rdmamsg_listener_handlers listener_on = {
+		.size = sizeof(listener_on), .on_request = on_request,
+	};
 	const struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .user = m, .on_request = on_request,
+		.size = sizeof(opts), .user = m, .handlers = &listener_on,
 		.setup_timeout_ms = CONNECT_MS,
 	};
 

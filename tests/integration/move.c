@@ -40,8 +40,11 @@ static void move_request(struct rdmamsg_listener *l,
 static void move__to_contexts_of_other_threads_TALK_THERE(void **state)
 {
 	struct worker w[2], *next;
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = move_request,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .user = &next, .on_request = move_request,
+		.size = sizeof(opts), .user = &next, .handlers = &on,
 	};
 
 	pair_init(&p, NULL);
@@ -98,8 +101,11 @@ static void move__queue_there_full_STAYS(void **state)
 		.size = sizeof(small), .submit_depth = 2,
 	};
 	struct worker w;
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = fill_and_move,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .user = &w, .on_request = fill_and_move,
+		.size = sizeof(opts), .user = &w, .handlers = &on,
 	};
 
 	worker_open(&w, &small);
@@ -117,8 +123,11 @@ static void move__queue_there_full_STAYS(void **state)
 static void move__closed_before_it_ran_IS_REJECTED(void **state)
 {
 	struct worker w, *next = &w;
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = move_request,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .user = &next, .on_request = move_request,
+		.size = sizeof(opts), .user = &next, .handlers = &on,
 	};
 	bool told = false;
 
@@ -182,8 +191,11 @@ static void send_back(struct end *e, struct rdmamsg_msg *msg)
 
 static void move__to_another_thread_IS_SERVED_THERE(void **state)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = move_there,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = move_there,
+		.size = sizeof(opts), .handlers = &on,
 	};
 
 	pair_init(&p, NULL);
@@ -307,8 +319,11 @@ static void connect_many(void)
 static void move__device_removed_meanwhile_NONE_IS_LOST(void **state)
 {
 	struct worker w;
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = move_or_not,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .user = &w, .on_request = move_or_not,
+		.size = sizeof(opts), .user = &w, .handlers = &on,
 	};
 
 	harm_find();

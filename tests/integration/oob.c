@@ -214,8 +214,11 @@ static void reject_it(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 
 static void connect__rejected_TELLS_WHY(void **state)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = reject_it,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = reject_it,
+		.size = sizeof(opts), .handlers = &on,
 	};
 	struct pair p;
 
@@ -249,8 +252,11 @@ static void accept_badly(struct rdmamsg_listener *l,
 static void accept__bad_path_TELLS_BOTH(void **state)
 {
 	struct rdmamsg_path path = { .size = sizeof(path), .pkey = 0x123 };
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = accept_badly,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = accept_badly,
+		.size = sizeof(opts), .handlers = &on,
 	};
 	struct pair p;
 
@@ -296,8 +302,11 @@ static void connect__nobody_listens_REFUSED(void **state)
 
 static void listen__again_on_the_port_of_before_WORKS(void **state)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = pair_on_request,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = pair_on_request,
+		.size = sizeof(opts), .handlers = &on,
 	};
 	struct pair p;
 
@@ -334,8 +343,11 @@ static void move_it(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 
 static void request__moved_CONNECTS_THERE(void **state)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = move_it,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = move_it,
+		.size = sizeof(opts), .handlers = &on,
 	};
 	struct rdmamsg *listening;
 	struct pair p;

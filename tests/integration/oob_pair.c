@@ -5,8 +5,11 @@
 
 void oob_listen(struct pair *p, const char *addr)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = pair_on_request,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .user = p, .on_request = pair_on_request,
+		.size = sizeof(opts), .user = p, .handlers = &on,
 		.device = test_device(),
 	};
 

@@ -84,9 +84,12 @@ static uint64_t turned_away(const struct pair *p)
 /* An address has its part of the backlog, and learns it. */
 static void listen__at_its_limit_NAMED_AND_TRIED_AGAIN(void **state)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = pair_on_request,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = pair_on_request,
-		.device = test_device(), .backlog = 4,
+		.size = sizeof(opts), .handlers = &on, .device = test_device(),
+		.backlog = 4,
 	};
 	uint8_t answer[RDMAMSG_OOB_MAX];
 	struct pair p;
@@ -157,8 +160,11 @@ static void accept_once(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 /* The sender of an offer ends before SETUP, and the same offer comes again. */
 static void accept__peer_ends_in_the_middle_IS_TOLD(void **state)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = accept_once,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = accept_once,
+		.size = sizeof(opts), .handlers = &on,
 	};
 	uint8_t answer[RDMAMSG_OOB_MAX];
 	struct oob_record offer;

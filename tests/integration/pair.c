@@ -72,8 +72,11 @@ void pair_on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 
 void pair_listen(struct pair *p)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = pair_on_request,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .user = p, .on_request = pair_on_request,
+		.size = sizeof(opts), .user = p, .handlers = &on,
 	};
 
 	if (rdmamsg_listen(p->s.ctx, test_addr(), "0", &opts, &p->listener))

@@ -152,8 +152,11 @@ static void accept_stranger(struct rdmamsg_listener *l,
 
 static void open__without_0_to_2_LEAVES_THEM_CLOSED(void **state)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = accept_stranger,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = accept_stranger,
+		.size = sizeof(opts), .handlers = &on,
 	};
 	struct child c;
 	char line[256];

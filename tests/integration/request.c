@@ -42,8 +42,11 @@ void put_off(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 
 void listen_put_off(struct pair *p)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = put_off,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = put_off,
+		.size = sizeof(opts), .handlers = &on,
 	};
 
 	waiting_count = 0;

@@ -383,8 +383,11 @@ static void key__without_access_or_memory_REFUSED(void **state)
 
 static void key__of_an_oob_request_EOPNOTSUPP(void **state)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = put_off,
+	};
 	struct rdmamsg_listen_options o = {
-		.size = sizeof(o), .on_request = put_off,
+		.size = sizeof(o), .handlers = &on,
 	};
 	struct rdmamsg_key key;
 

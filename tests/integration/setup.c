@@ -48,8 +48,11 @@ static void data__both_ways_ARRIVES(void **state)
 	};
 
 	for (size_t n = 0; n < ARRAY_SIZE(lens); n++) {
+		static const struct rdmamsg_listener_handlers on = {
+			.size = sizeof(on), .on_request = look_and_accept,
+		};
 		struct rdmamsg_listen_options opts = {
-			.size = sizeof(opts), .on_request = look_and_accept,
+			.size = sizeof(opts), .handlers = &on,
 		};
 		struct sockaddr_in *peer = (struct sockaddr_in *)&peer_seen;
 		struct sockaddr_in *local = (struct sockaddr_in *)&local_seen;

@@ -59,8 +59,11 @@ static void open_ctx(void)
 static void listen_with(void (*fn)(struct rdmamsg_listener *l,
 				   struct rdmamsg_request *req))
 {
+	const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = fn,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = fn,
+		.size = sizeof(opts), .handlers = &on,
 	};
 
 	if (rdmamsg_listen(ctx, test_addr(), "0", &opts, &listener))
@@ -279,8 +282,11 @@ static void shutdown__unanswered_requests_ARE_REFUSED(void **state)
 /* Another program, which follows the one that ends, on the same port. */
 static void successor(struct end *e)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_request,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = on_request,
+		.size = sizeof(opts), .handlers = &on,
 	};
 	int ret;
 
@@ -629,8 +635,11 @@ static void dial_oob(struct end *e)
 /* The first late peer gives up. The second waits for a successor. */
 static void shutdown__out_of_band_IS_REFUSED(void **state)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_request,
+	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = on_request,
+		.size = sizeof(opts), .handlers = &on,
 	};
 	struct rdmamsg_listener_stats stats = { .size = sizeof(stats) };
 	struct rdmamsg_listener *l;

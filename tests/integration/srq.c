@@ -197,8 +197,11 @@ static void accept_late(struct end *e, struct rdmamsg_msg *msg)
 
 static void late_open(void)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = put_it_off,
+	};
 	const struct rdmamsg_listen_options o = {
-		.size = sizeof(o), .on_request = put_it_off,
+		.size = sizeof(o), .handlers = &on,
 		/* all endpoints have one source address */
 		.max_per_source = RDMAMSG_NONE,
 	};

@@ -70,8 +70,11 @@ static void second_end(struct end *e)
 
 static void max_endpoints(void)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = pair_on_request,
+	};
 	struct rdmamsg_listen_options o = {
-		.on_request = pair_on_request, .max_endpoints = 1,
+		.handlers = &on, .max_endpoints = 1,
 		.max_per_source = RDMAMSG_NONE,
 	};
 	struct end second;
@@ -107,8 +110,11 @@ static void oob_connect__max_endpoints_IS_TOLD(void **state)
 
 static void max_per_source(void)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = pair_on_request,
+	};
 	struct rdmamsg_listen_options o = {
-		.on_request = pair_on_request, .max_per_source = 1,
+		.handlers = &on, .max_per_source = 1,
 	};
 	struct end second;
 
@@ -143,8 +149,11 @@ static void oob_connect__max_per_source_IS_TOLD(void **state)
 /* The initiator retries until the program has answered the earlier request. */
 static void max_requests(void)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = put_off,
+	};
 	struct rdmamsg_listen_options o = {
-		.on_request = put_off, .max_requests = 1,
+		.handlers = &on, .max_requests = 1,
 	};
 	struct end second;
 
@@ -183,8 +192,11 @@ static void oob_connect__max_requests_TRIES_AGAIN(void **state)
 
 static void connect__max_requests_too_long_IS_TOLD(void **state)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = put_off,
+	};
 	struct rdmamsg_listen_options o = {
-		.on_request = put_off, .max_requests = 1,
+		.handlers = &on, .max_requests = 1,
 	};
 	struct end second;
 
@@ -248,8 +260,11 @@ static void first_then_late(struct rdmamsg_listener *l,
 
 static void wrong_key(void)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = first_then_late,
+	};
 	struct rdmamsg_listen_options o = {
-		.on_request = first_then_late, .slow_ms = SLOW_MS,
+		.handlers = &on, .slow_ms = SLOW_MS,
 	};
 	struct end second;
 
@@ -292,7 +307,10 @@ static void oob_connect__after_a_wrong_key_IS_SLOWED(void **state)
 static void stats__arguments_ARE_CHECKED(void **state)
 {
 	struct rdmamsg_listener_stats s = { .size = sizeof(s) };
-	struct rdmamsg_listen_options o = { .on_request = pair_on_request };
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = pair_on_request,
+	};
+	struct rdmamsg_listen_options o = { .handlers = &on };
 
 	out_of_band = false;
 	assert_error(rdmamsg_listener_get_stats(NULL, &s), -EINVAL, "NULL");

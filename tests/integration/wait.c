@@ -383,8 +383,11 @@ static void *run(void *ctx)
 
 static void connect_wait__rejected_REASON_HAS_THE_DATA(void **state)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = say_busy,
+	};
 	const struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .on_request = say_busy,
+		.size = sizeof(opts), .handlers = &on,
 	};
 	struct rdmamsg *c = test_open(NULL), *s = NULL;
 	const struct rdmamsg_reason *why = rdmamsg_wait_reason(c);

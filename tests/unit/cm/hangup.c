@@ -72,8 +72,11 @@ static void put_off(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 /* Listens with room for one unanswered request. */
 static void listen_for_one(void)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = put_off,
+	};
 	const struct rdmamsg_listen_options o = {
-		.size = sizeof(o), .on_request = put_off, .max_requests = 1,
+		.size = sizeof(o), .handlers = &on, .max_requests = 1,
 	};
 	struct rdmamsg_listener *l;
 

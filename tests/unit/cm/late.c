@@ -143,8 +143,11 @@ static void record__answered_too_late_ENDS(void **state)
 		.size = sizeof(opts), .user = &client, .handlers = &handlers,
 		.timeout_ms = TIMEOUT_MS,
 	};
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_request,
+	};
 	const struct rdmamsg_listen_options lopts = {
-		.size = sizeof(lopts), .on_request = on_request,
+		.size = sizeof(lopts), .handlers = &on,
 	};
 	struct rdmamsg_listener *l;
 

@@ -82,8 +82,11 @@ static int set_up(void **state)
 	const struct rdmamsg_ep_options eo = {
 		.size = sizeof(eo), .handlers = &handlers,
 	};
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_request,
+	};
 	const struct rdmamsg_listen_options lo = {
-		.size = sizeof(lo), .on_request = on_request,
+		.size = sizeof(lo), .handlers = &on,
 	};
 	const struct rdmamsg_options small = {
 		.size = sizeof(small), .submit_depth = 2,

@@ -288,8 +288,11 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 
 static int set_up(void **state)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_request,
+	};
 	const struct rdmamsg_listen_options lopts = {
-		.size = sizeof(lopts), .on_request = on_request,
+		.size = sizeof(lopts), .handlers = &on,
 	};
 	struct rdmamsg_listener *l;
 

@@ -150,8 +150,11 @@ static bool connect_one(struct end *e, uint32_t flags)
 
 static int set_up(void **state)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_request,
+	};
 	const struct rdmamsg_listen_options lo = {
-		.size = sizeof(lo), .on_request = on_request,
+		.size = sizeof(lo), .handlers = &on,
 	};
 
 	device = nulldev_verbs;

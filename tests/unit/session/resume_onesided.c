@@ -158,8 +158,11 @@ static void key_of_a_request__revoked_and_lane_lost_STAYS_REVOKED(void **state)
 		.size = sizeof(server_opts), .handlers = &rma_handlers,
 		.failover = &failover,
 	}, client_opts = server_opts;
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = accept_with_key,
+	};
 	const struct rdmamsg_listen_options lopts = {
-		.size = sizeof(lopts), .on_request = accept_with_key,
+		.size = sizeof(lopts), .handlers = &on,
 	};
 	uint64_t word = 1;
 	const struct rdmamsg_sge sge = { .data = &word, .len = sizeof(word) };
