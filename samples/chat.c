@@ -210,8 +210,11 @@ static int serve(const char *addr, const char *port)
 		.size = sizeof(listen), .ep = &ep,
 		.max_endpoints = CLIENTS,	/* others learn of this limit */
 	};
+	static const struct rdmamsg_ctx_handlers ctx_on = {
+		.size = sizeof(ctx_on), .on_shutdown = on_shutdown,
+	};
 	const struct rdmamsg_options opts = {
-		.size = sizeof(opts), .on_shutdown = on_shutdown,
+		.size = sizeof(opts), .handlers = &ctx_on,
 	};
 	struct rdmamsg_listener *listener;
 	struct rdmamsg *ctx;

@@ -86,14 +86,27 @@ struct rdmamsg_listen_dc;	/* <rdmamsg/dc.h> */
 
 /* ---- context ---------------------------------------------------------- */
 
-struct rdmamsg_options {
+struct rdmamsg_ctx_handlers {
 	size_t size;
-	void *user;
+
 	/*
 	 * Reports events of devices, ports and endpoints. After the event of a
 	 * failure the library ends the endpoints concerned.
 	 */
 	void (*on_event)(struct rdmamsg *ctx, const struct rdmamsg_event *ev);
+
+	/*
+	 * rdmamsg_shutdown() or rdmamsg_shutdown_wait() has come to its end.
+	 * 'failed' is the number of connections and groups that did not end
+	 * gracefully. Only rdmamsg_close() is left to do, outside of callbacks.
+	 */
+	void (*on_shutdown)(struct rdmamsg *ctx, uint32_t failed);
+};
+
+struct rdmamsg_options {
+	size_t size;
+	void *user;
+	const struct rdmamsg_ctx_handlers *handlers;
 	uint32_t spin_us;	/* rdmamsg_wait(): poll before sleeping; 0 */
 	uint32_t submit_depth;	/* rdmamsg_submit() queue; 1024 */
 	size_t max_registered;	/* bytes of pool memory; 2 GB */
@@ -108,12 +121,6 @@ struct rdmamsg_options {
 	const void *key;
 	size_t key_len;
 	const char *key_file;
-	/*
-	 * rdmamsg_shutdown() or rdmamsg_shutdown_wait() has come to its end.
-	 * 'failed' is the number of connections and groups that did not end
-	 * gracefully. Only rdmamsg_close() is left to do, outside of callbacks.
-	 */
-	void (*on_shutdown)(struct rdmamsg *ctx, uint32_t failed);
 	/*
 	 * Most connections at a time of endpoints with 'on_demand', and
 	 * initiators of endpoints with 'dc'; no limit. -EOPNOTSUPP as yet.

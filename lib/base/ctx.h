@@ -66,6 +66,7 @@ struct rdmamsg {
 	struct shutdown shutdown;
 	void *user;
 	struct rdmamsg_options opts;
+	struct rdmamsg_ctx_handlers on;
 	/* Completes the work that calls and callbacks have left. */
 	void (*settle)(struct rdmamsg *ctx);
 	/* Handles a completion whose wr_id has GROUP_KEY as upper half. */

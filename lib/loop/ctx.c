@@ -117,6 +117,10 @@ static int ctx_options(struct rdmamsg *ctx, const struct rdmamsg_options *opts)
 	int ret = rdmamsg__opts_copy(&ctx->opts, sizeof(ctx->opts), opts,
 				     "rdmamsg_options");
 
+	if (!ret)
+		ret = rdmamsg__opts_copy(&ctx->on, sizeof(ctx->on),
+					 ctx->opts.handlers,
+					 "rdmamsg_ctx_handlers");
 	if (ret)
 		return ret;
 	if (ctx->opts.max_lanes)

@@ -180,7 +180,7 @@ static void tell(struct rdmamsg *ctx, const struct rdmamsg_event *ev)
 		return;
 	log_info("device %s port %u: %s", ev->device, ev->port, ev->name);
 	probe(device_event, ev->device, ev->port, ev->type, ev->name);
-	rdmamsg__tell(&ctx->loop, ctx->opts.on_event, ctx, ev);
+	rdmamsg__tell(&ctx->loop, ctx->on.on_event, ctx, ev);
 }
 
 void rdmamsg__deliver_event(struct rdmamsg *ctx, struct mail *mail)

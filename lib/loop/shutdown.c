@@ -71,7 +71,7 @@ static void end(struct rdmamsg *ctx)
 	log_info("context %u is shut down: %u ends were not graceful",
 		 ctx->number, ctx->shutdown.failed);
 	ctx->loop.told = true;
-	rdmamsg__tell(&ctx->loop, ctx->opts.on_shutdown, ctx,
+	rdmamsg__tell(&ctx->loop, ctx->on.on_shutdown, ctx,
 		      ctx->shutdown.failed);
 }
 

@@ -160,8 +160,11 @@ static bool is_done(void)
 
 int watch_devices(void)
 {
+	static const struct rdmamsg_ctx_handlers on = {
+		.size = sizeof(on), .on_event = on_event,
+	};
 	const struct rdmamsg_options opts = {
-		.size = sizeof(opts), .on_event = on_event,
+		.size = sizeof(opts), .handlers = &on,
 	};
 	struct sigaction sa = { .sa_handler = on_signal };
 	int status, ret = 0;

@@ -368,8 +368,11 @@ void open_ctx(int i)
 	const struct rdmamsg_srq_options srq = {
 		.size = sizeof(srq), .depth = 1100, .limit = 1000,
 	};
+	static const struct rdmamsg_ctx_handlers on = {
+		.size = sizeof(on), .on_event = on_event,
+	};
 	struct rdmamsg_options opts = {
-		.size = sizeof(opts), .on_event = on_event,
+		.size = sizeof(opts), .handlers = &on,
 		.srq = shared ? &srq : NULL,
 	};
 

@@ -204,11 +204,24 @@ static int listen_with(const void *on)
 	return rdmamsg_listen(p.s.ctx, test_addr(), "0", &o, NULL);
 }
 
+static int open_with(const void *on)
+{
+	const struct rdmamsg_options o = { .size = sizeof(o), .handlers = on };
+	struct rdmamsg *ctx;
+	int ret = rdmamsg_open(&ctx, &o);
+
+	if (!ret)
+		rdmamsg_close(ctx);
+	return ret;
+}
+
 static const struct taker {
 	const char *name;
 	size_t size;
 	int (*take)(const void *on);
 } takers[] = {
+	{ "rdmamsg_ctx_handlers", sizeof(struct rdmamsg_ctx_handlers),
+	  open_with },
 	{ "rdmamsg_listener_handlers",
 	  sizeof(struct rdmamsg_listener_handlers), listen_with },
 };

@@ -18,8 +18,11 @@ static void on_shutdown(struct rdmamsg *ctx, uint32_t failed)
 /* Both contexts tell when they are shut down. */
 static void start_to_shut_down(void)
 {
+	static const struct rdmamsg_ctx_handlers on = {
+		.size = sizeof(on), .on_shutdown = on_shutdown,
+	};
 	const struct rdmamsg_options opts = {
-		.size = sizeof(opts), .on_shutdown = on_shutdown,
+		.size = sizeof(opts), .handlers = &on,
 	};
 
 	start();

@@ -481,9 +481,10 @@ static void on_event(struct rdmamsg *ctx, const struct rdmamsg_event *ev)
 /* A pair whose contexts count events. */
 static void pair_with_events(struct seen *s, struct seen *c)
 {
-	struct rdmamsg_options opts = {
-		.size = sizeof(opts), .on_event = on_event,
+	static const struct rdmamsg_ctx_handlers on = {
+		.size = sizeof(on), .on_event = on_event,
 	};
+	struct rdmamsg_options opts = { .size = sizeof(opts), .handlers = &on };
 
 	pair_init(&p, NULL);
 	test_close(p.s.ctx);

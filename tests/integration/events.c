@@ -37,8 +37,11 @@ static void on_event(struct rdmamsg *ctx, const struct rdmamsg_event *ev)
 
 static struct rdmamsg *open_told(struct told *told)
 {
+	static const struct rdmamsg_ctx_handlers on = {
+		.size = sizeof(on), .on_event = on_event,
+	};
 	const struct rdmamsg_options opts = {
-		.size = sizeof(opts), .user = told, .on_event = on_event,
+		.size = sizeof(opts), .user = told, .handlers = &on,
 	};
 	struct rdmamsg *ctx;
 

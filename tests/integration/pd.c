@@ -604,7 +604,10 @@ static void on_event(struct rdmamsg *ctx, const struct rdmamsg_event *ev)
 
 static void port__with_two_domains_IS_TOLD_ONCE(void **state)
 {
-	struct rdmamsg_options o = { .size = sizeof(o), .on_event = on_event };
+	static const struct rdmamsg_ctx_handlers on = {
+		.size = sizeof(on), .on_event = on_event,
+	};
+	struct rdmamsg_options o = { .size = sizeof(o), .handlers = &on };
 	struct rdmamsg *ctx = test_open(&o), *other = test_open(&o);
 
 	harm_find();

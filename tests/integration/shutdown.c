@@ -46,9 +46,11 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 
 static void open_ctx(void)
 {
+	static const struct rdmamsg_ctx_handlers on = {
+		.size = sizeof(on), .on_shutdown = on_shutdown,
+	};
 	const struct rdmamsg_options options = {
-		.size = sizeof(options), .srq = ctx_srq,
-		.on_shutdown = on_shutdown,
+		.size = sizeof(options), .handlers = &on, .srq = ctx_srq,
 	};
 
 	accepted = 0;

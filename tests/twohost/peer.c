@@ -700,8 +700,11 @@ static void count_left(int files, size_t bytes)
 
 int main(int argc, char **argv)
 {
+	static const struct rdmamsg_ctx_handlers on = {
+		.size = sizeof(on), .on_event = on_event,
+	};
 	const struct rdmamsg_options opts = {
-		.size = sizeof(opts), .on_event = on_event,
+		.size = sizeof(opts), .handlers = &on,
 	};
 	bool server = argc > 1 && !strcmp(argv[1], "server");
 	int signal_fd, files = count_files();

@@ -422,9 +422,12 @@ static void shutdown__callbacks_that_are_due_COME_BEFORE(void **state)
 	const struct rdmamsg_dc_sender_options so = {
 		.size = sizeof(so), .on_writable = on_writable,
 	};
+	static const struct rdmamsg_ctx_handlers on = {
+		.size = sizeof(on), .on_shutdown = on_shutdown,
+	};
 	struct rdmamsg_dc_sender *s;
 
-	options.on_shutdown = on_shutdown;
+	options.handlers = &on;
 	writable = shut_down = 0;
 	assert_int_equal(rdmamsg_open(&near, &options), 0);
 	assert_int_equal(rdmamsg_open(&far, NULL), 0);

@@ -87,8 +87,11 @@ static void set_up_link(const char *link)
 	static const struct rdmamsg_group_handlers on = {
 		.size = sizeof(on), .on_joined = on_joined, .on_lost = on_lost,
 	};
+	static const struct rdmamsg_ctx_handlers ctx_on = {
+		.size = sizeof(ctx_on), .on_event = on_event,
+	};
 	const struct rdmamsg_options o = {
-		.size = sizeof(o), .on_event = on_event,
+		.size = sizeof(o), .handlers = &ctx_on,
 	};
 	const struct rdmamsg_group_options go = {
 		.size = sizeof(go), .handlers = &on,

@@ -92,9 +92,10 @@ static const struct rdmamsg_handlers handlers = {
 /* The pool has 64 buffers, and most of them are needed to reach the limit. */
 static void open_server(uint32_t limit, uint32_t overcommit)
 {
-	const struct rdmamsg_options o = {
-		.size = sizeof(o), .on_event = on_event,
+	static const struct rdmamsg_ctx_handlers on = {
+		.size = sizeof(on), .on_event = on_event,
 	};
+	const struct rdmamsg_options o = { .size = sizeof(o), .handlers = &on };
 	const struct rdmamsg_pool_options po = {
 		.size = sizeof(po), .max_bytes = 512 << 10,
 	};

@@ -180,9 +180,10 @@ static void join_group(void)
 
 static int set_up(void **state)
 {
-	const struct rdmamsg_options o = {
-		.size = sizeof(o), .on_event = on_event,
+	static const struct rdmamsg_ctx_handlers on = {
+		.size = sizeof(on), .on_event = on_event,
 	};
+	const struct rdmamsg_options o = { .size = sizeof(o), .handlers = &on };
 
 	told_count = reads = acks = 0;
 	assert_int_equal(rdmamsg_open(&ctx, &o), 0);

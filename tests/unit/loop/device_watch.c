@@ -32,8 +32,11 @@ static void on_event(struct rdmamsg *ctx, const struct rdmamsg_event *ev)
 
 static struct rdmamsg *open_ctx(void)
 {
+	static const struct rdmamsg_ctx_handlers on = {
+		.size = sizeof(on), .on_event = on_event,
+	};
 	const struct rdmamsg_options opts = {
-		.size = sizeof(opts), .on_event = on_event,
+		.size = sizeof(opts), .handlers = &on,
 	};
 	struct rdmamsg *ctx;
 

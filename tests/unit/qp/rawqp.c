@@ -444,8 +444,11 @@ static void on_event(struct rdmamsg *ctx, const struct rdmamsg_event *ev)
 	told_of = ev->qp;
 }
 
+static const struct rdmamsg_ctx_handlers ctx_on = {
+	.size = sizeof(ctx_on), .on_event = on_event,
+};
 static const struct rdmamsg_options with_events = {
-	.size = sizeof(with_events), .on_event = on_event,
+	.size = sizeof(with_events), .handlers = &ctx_on,
 };
 
 /* Reports an event of this queue pair through the device of the context. */
