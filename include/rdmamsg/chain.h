@@ -51,9 +51,9 @@ struct rdmamsg_chain_end {
 	char text[256];			/* the failure; "" if status is 0 */
 };
 
-struct rdmamsg_chain_options {
+struct rdmamsg_chain_handlers {
 	size_t size;
-	void *user;
+
 	/*
 	 * The run has ended. The chain can be posted again, changed or
 	 * destroyed, here too. The call comes once for each
@@ -62,6 +62,12 @@ struct rdmamsg_chain_options {
 	 */
 	void (*on_done)(struct rdmamsg_chain *chain,
 			const struct rdmamsg_chain_end *end);
+};
+
+struct rdmamsg_chain_options {
+	size_t size;
+	void *user;
+	const struct rdmamsg_chain_handlers *handlers;
 	uint32_t timeout_ms;		/* of a run; RDMAMSG_NONE */
 	uint32_t path;			/* enum rdmamsg_chain_path */
 };

@@ -200,6 +200,10 @@ static int set_options(struct rdmamsg_chain *c,
 	int ret = rdmamsg__opts_copy(&c->opts, sizeof(c->opts), opts,
 				     "rdmamsg_chain_options");
 
+	if (!ret)
+		ret = rdmamsg__opts_copy(&c->on, sizeof(c->on),
+					 c->opts.handlers,
+					 "rdmamsg_chain_handlers");
 	if (!ret && c->opts.path > RDMAMSG_CHAIN_NATIVE)
 		ret = rdmamsg__fail(-EINVAL, "rdmamsg_chain_create: path %u: "
 				    "there is none", c->opts.path);

@@ -85,6 +85,7 @@ struct rdmamsg_chain {
 
 	struct rdmamsg *ctx;
 	struct rdmamsg_chain_options opts;
+	struct rdmamsg_chain_handlers on;
 	struct list node;		/* of the context */
 	struct list ended_node;
 	struct timer timer;

@@ -58,7 +58,7 @@ void rdmamsg__chain_tell(struct rdmamsg_chain *c)
 		return;
 	}
 	end = c->end;		/* the handler may post or destroy it */
-	rdmamsg__tell(&ctx->loop, c->opts.on_done, c, &end);
+	rdmamsg__tell(&ctx->loop, c->on.on_done, c, &end);
 }
 
 void rdmamsg__chains_completed(struct rdmamsg *ctx, const struct ibv_wc *wc)

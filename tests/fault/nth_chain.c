@@ -189,9 +189,11 @@ static int build(uint32_t got[static AHEAD])
 
 static void do_chain(void)
 {
+	static const struct rdmamsg_chain_handlers on = {
+		.size = sizeof(on), .on_done = on_chain_done,
+	};
 	static const struct rdmamsg_chain_options opts = {
-		.size = sizeof(opts), .on_done = on_chain_done,
-		.timeout_ms = 2000,
+		.size = sizeof(opts), .handlers = &on, .timeout_ms = 2000,
 	};
 	uint32_t got[AHEAD] = { 0 };
 	int ret;
@@ -313,9 +315,12 @@ static void run_sides(uint64_t number)
 
 static void do_chain_native(void)
 {
+	static const struct rdmamsg_chain_handlers on = {
+		.size = sizeof(on), .on_done = on_side_done,
+	};
 	static const struct rdmamsg_chain_options opts = {
-		.size = sizeof(opts), .on_done = on_side_done,
-		.timeout_ms = 2000, .path = RDMAMSG_CHAIN_NATIVE,
+		.size = sizeof(opts), .handlers = &on, .timeout_ms = 2000,
+		.path = RDMAMSG_CHAIN_NATIVE,
 	};
 	int ret = 0;
 

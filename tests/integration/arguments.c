@@ -215,6 +215,16 @@ static int open_with(const void *on)
 	return ret;
 }
 
+static int create_chain_with(const void *on)
+{
+	const struct rdmamsg_chain_options o = {
+		.size = sizeof(o), .handlers = on,
+	};
+	struct rdmamsg_chain *chain;
+
+	return rdmamsg_chain_create(p.c.ctx, &o, &chain);
+}
+
 static const struct taker {
 	const char *name;
 	size_t size;
@@ -224,6 +234,8 @@ static const struct taker {
 	  open_with },
 	{ "rdmamsg_listener_handlers",
 	  sizeof(struct rdmamsg_listener_handlers), listen_with },
+	{ "rdmamsg_chain_handlers", sizeof(struct rdmamsg_chain_handlers),
+	  create_chain_with },
 };
 
 static void check_handlers(const struct taker *t)

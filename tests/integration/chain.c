@@ -25,8 +25,11 @@ static void on_done(struct rdmamsg_chain *c,
 
 static struct rdmamsg_chain *chain_of(struct end *e)
 {
+	static const struct rdmamsg_chain_handlers on = {
+		.size = sizeof(on), .on_done = on_done,
+	};
 	const struct rdmamsg_chain_options opts = {
-		.size = sizeof(opts), .user = e, .on_done = on_done,
+		.size = sizeof(opts), .user = e, .handlers = &on,
 	};
 	struct rdmamsg_chain *c;
 
@@ -533,8 +536,11 @@ static void cancel__message_of_the_step_STAYS(void **state)
 
 static void run__nothing_comes_ETIMEDOUT(void **state)
 {
+	static const struct rdmamsg_chain_handlers on = {
+		.size = sizeof(on), .on_done = on_done,
+	};
 	const struct rdmamsg_chain_options opts = {
-		.size = sizeof(opts), .on_done = on_done, .timeout_ms = 1,
+		.size = sizeof(opts), .handlers = &on, .timeout_ms = 1,
 	};
 	uint64_t got;
 
@@ -667,8 +673,11 @@ static void free_or_post(struct rdmamsg_chain *c,
 /* Each run ends at once. The loop goes on between them. */
 static void on_done__posts_again_and_frees(void **state)
 {
+	static const struct rdmamsg_chain_handlers on = {
+		.size = sizeof(on), .on_done = free_or_post,
+	};
 	const struct rdmamsg_chain_options opts = {
-		.size = sizeof(opts), .on_done = free_or_post,
+		.size = sizeof(opts), .handlers = &on,
 	};
 	struct rdmamsg_chain *c;
 	uint64_t x = 1, sum = 0;

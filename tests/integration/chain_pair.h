@@ -34,8 +34,11 @@ static void on_done(struct rdmamsg_chain *c,
 static struct rdmamsg_chain *chain_with(struct rdmamsg *ctx, uint32_t how,
 					uint32_t timeout_ms)
 {
+	static const struct rdmamsg_chain_handlers on = {
+		.size = sizeof(on), .on_done = on_done,
+	};
 	const struct rdmamsg_chain_options opts = {
-		.size = sizeof(opts), .on_done = on_done, .path = how,
+		.size = sizeof(opts), .handlers = &on, .path = how,
 		.timeout_ms = timeout_ms,
 	};
 	struct rdmamsg_chain *c;

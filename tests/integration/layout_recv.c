@@ -506,8 +506,11 @@ static void on_done(struct rdmamsg_chain *c,
 /* In on_incoming, after the layout: a chain takes the endpoint's messages. */
 static void make_chain(struct rdmamsg_ep *ep)
 {
+	static const struct rdmamsg_chain_handlers on = {
+		.size = sizeof(on), .on_done = on_done,
+	};
 	static const struct rdmamsg_chain_options o = {
-		.size = sizeof(o), .on_done = on_done,
+		.size = sizeof(o), .handlers = &on,
 	};
 
 	in.then = NULL;

@@ -377,8 +377,11 @@ static void on_chain_done(struct rdmamsg_chain *chain,
 
 static struct rdmamsg_chain *new_chain(uint32_t rank, uint32_t path)
 {
+	static const struct rdmamsg_chain_handlers on = {
+		.size = sizeof(on), .on_done = on_chain_done,
+	};
 	const struct rdmamsg_chain_options opts = {
-		.size = sizeof(opts), .on_done = on_chain_done, .path = path,
+		.size = sizeof(opts), .handlers = &on, .path = path,
 	};
 	struct rdmamsg_chain *ret;
 

@@ -31,8 +31,11 @@ static void on_done(struct rdmamsg_chain *c, const struct rdmamsg_chain_end *e)
 
 static int open_chain(void **state)
 {
+	static const struct rdmamsg_chain_handlers on = {
+		.size = sizeof(on), .on_done = on_done,
+	};
 	const struct rdmamsg_chain_options opts = {
-		.size = sizeof(opts), .on_done = on_done,
+		.size = sizeof(opts), .handlers = &on,
 	};
 
 	(void)state;
