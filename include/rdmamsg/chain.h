@@ -172,9 +172,9 @@ int rdmamsg_chain_run(struct rdmamsg_chain *chain, int timeout_ms);
 
 /* ---- teams ------------------------------------------------------------ */
 
-struct rdmamsg_team_options {
+struct rdmamsg_team_handlers {
 	size_t size;
-	void *user;
+
 	/*
 	 * An operation has ended, once for each that was accepted, unless the
 	 * team is destroyed before. status: 0, -ECANCELED after
@@ -182,6 +182,12 @@ struct rdmamsg_team_options {
 	 * handler may start the next operation, or destroy the team.
 	 */
 	void (*on_done)(struct rdmamsg_team *team, void *cookie, int status);
+};
+
+struct rdmamsg_team_options {
+	size_t size;
+	void *user;
+	const struct rdmamsg_team_handlers *handlers;
 	uint32_t path;			/* enum rdmamsg_chain_path */
 	/* rdmamsg_team_connect(): of the endpoints that it makes */
 	const struct rdmamsg_ep_options *ep;

@@ -173,7 +173,7 @@ void rdmamsg__team_done(struct rdmamsg_team *t)
 		rdmamsg__team_step_failed(t, t->chain);
 	/* the endpoint's end may have come after the step that it failed */
 	t->status = status ? t->reason.error : 0;
-	rdmamsg__tell(&t->ctx->loop, t->opts.on_done, t, t->cookie,
+	rdmamsg__tell(&t->ctx->loop, t->on.on_done, t, t->cookie,
 		      t->status);
 }
 
@@ -351,6 +351,10 @@ static int take_opts(struct rdmamsg_team *t,
 	int ret = rdmamsg__opts_copy(&t->opts, sizeof(t->opts), opts,
 				     "rdmamsg_team_options");
 
+	if (!ret)
+		ret = rdmamsg__opts_copy(&t->on, sizeof(t->on),
+					 t->opts.handlers,
+					 "rdmamsg_team_handlers");
 	if (!ret && t->opts.path > RDMAMSG_CHAIN_NATIVE)
 		ret = rdmamsg__fail(-EINVAL, "%s: path %u: there is none", call,
 				    t->opts.path);

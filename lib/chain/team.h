@@ -32,6 +32,7 @@ struct rdmamsg_team {
 	struct mesh *mesh;		/* of rdmamsg_team_connect(), or NULL */
 	bool owns;			/* the endpoints: closes them */
 	struct rdmamsg_team_options opts;
+	struct rdmamsg_team_handlers on;
 	struct rdmamsg_ep_options ep_opts;	/* of those that it makes */
 	struct rdmamsg_team_failure reason;
 };

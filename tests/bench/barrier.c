@@ -171,8 +171,11 @@ static void open_member(uint32_t rank)
 
 static void make_team(struct member *m, enum way way)
 {
+	static const struct rdmamsg_team_handlers on = {
+		.size = sizeof(on), .on_done = on_done,
+	};
 	const struct rdmamsg_team_options opts = {
-		.size = sizeof(opts), .user = m, .on_done = on_done,
+		.size = sizeof(opts), .user = m, .handlers = &on,
 		.path = way == NATIVE ? RDMAMSG_CHAIN_NATIVE :
 			RDMAMSG_CHAIN_LOOP,
 	};

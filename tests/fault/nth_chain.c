@@ -74,9 +74,12 @@ static void do_team(void)
 	memset(members, 0, sizeof(members));
 	for (int i = 0; i < 2; i++) {
 		struct member *m = &members[i];
+		static const struct rdmamsg_team_handlers on = {
+			.size = sizeof(on), .on_done = on_team_done,
+		};
 		const struct rdmamsg_team_options opts = {
-			.size = sizeof(opts), .user = m,
-			.on_done = on_team_done, .path = path,
+			.size = sizeof(opts), .user = m, .handlers = &on,
+			.path = path,
 		};
 		struct rdmamsg_ep *eps[2] = { ends[i].ep, ends[i].ep };
 
@@ -122,9 +125,12 @@ static void on_connect_done(struct rdmamsg_team *team, void *cookie, int status)
 
 static void connect_member(int i, const char *const *addresses)
 {
+	static const struct rdmamsg_team_handlers on = {
+		.size = sizeof(on), .on_done = on_connect_done,
+	};
 	const struct rdmamsg_team_options opts = {
-		.size = sizeof(opts), .user = &members[i],
-		.on_done = on_connect_done, .timeout_ms = SHORTAGE_MS,
+		.size = sizeof(opts), .user = &members[i], .handlers = &on,
+		.timeout_ms = SHORTAGE_MS,
 	};
 
 	if (told(rdmamsg_team_connect(ctxs[i], &opts, addresses, 2,

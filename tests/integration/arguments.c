@@ -225,6 +225,17 @@ static int create_chain_with(const void *on)
 	return rdmamsg_chain_create(p.c.ctx, &o, &chain);
 }
 
+static int create_team_with(const void *on)
+{
+	const struct rdmamsg_team_options o = {
+		.size = sizeof(o), .handlers = on,
+	};
+	struct rdmamsg_ep *eps[1] = { NULL };
+	struct rdmamsg_team *team;
+
+	return rdmamsg_team_create(p.c.ctx, &o, eps, 1, 0, &team);
+}
+
 static const struct taker {
 	const char *name;
 	size_t size;
@@ -236,6 +247,8 @@ static const struct taker {
 	  sizeof(struct rdmamsg_listener_handlers), listen_with },
 	{ "rdmamsg_chain_handlers", sizeof(struct rdmamsg_chain_handlers),
 	  create_chain_with },
+	{ "rdmamsg_team_handlers", sizeof(struct rdmamsg_team_handlers),
+	  create_team_with },
 };
 
 static void check_handlers(const struct taker *t)

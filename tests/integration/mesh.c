@@ -152,8 +152,11 @@ static void on_done(struct rdmamsg_team *team, void *cookie, int status)
 void mesh_team(uint32_t rank)
 {
 	struct member *m = &members[rank];
+	static const struct rdmamsg_team_handlers team_on = {
+		.size = sizeof(team_on), .on_done = on_done,
+	};
 	const struct rdmamsg_team_options opts = {
-		.size = sizeof(opts), .user = m, .on_done = on_done,
+		.size = sizeof(opts), .user = m, .handlers = &team_on,
 		.path = mesh_way.asks,
 	};
 	struct rdmamsg_ep *eps[MESH_MAX];

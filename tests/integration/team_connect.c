@@ -52,11 +52,14 @@ static void choose_addresses(void)
 static int try_connect(uint32_t rank, uint32_t size,
 		       struct rdmamsg_team_options *opts)
 {
+	static const struct rdmamsg_team_handlers on = {
+		.size = sizeof(on), .on_done = on_done,
+	};
 	struct member *m = &members[rank];
 
 	opts->size = sizeof(*opts);
 	opts->user = m;
-	opts->on_done = on_done;
+	opts->handlers = &on;
 	return rdmamsg_team_connect(m->ctx, opts, list, size, rank, &m->team);
 }
 
