@@ -215,11 +215,14 @@ static void run(void)
 		.fields = IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4 |
 			  IBV_RX_HASH_SRC_PORT_UDP | IBV_RX_HASH_DST_PORT_UDP,
 	};
+	static const struct rdmamsg_qp_handlers on = {
+		.size = sizeof(on), .on_completion = on_completion,
+	};
 	const struct rdmamsg_qp_options opts = {
 		.size = sizeof(opts), .device = o.device,
 		.type = IBV_QPT_RAW_PACKET, .max_recv = DEPTH,
 		.rss = o.server ? &rss : NULL,
-		.on_completion = o.server ? on_completion : NULL,
+		.handlers = o.server ? &on : NULL,
 	};
 	size_t room = o.queues * DEPTH * ROOM;
 	struct rdmamsg_qp *qp;

@@ -69,9 +69,21 @@ enum rdmamsg_qp_flags {
 	RDMAMSG_QP_CROSS_CHANNEL = 1u << 4,
 };
 
+struct rdmamsg_qp_handlers {
+	size_t size;
+
+	/*
+	 * Called in the context's thread when completions have arrived. Poll
+	 * 'cq' until it is empty, because there is no second call for
+	 * completions that are left. The handler may destroy the queue pair.
+	 */
+	void (*on_completion)(struct rdmamsg_qp *qp, struct ibv_cq *cq);
+};
+
 struct rdmamsg_qp_options {
 	size_t size;
 	void *user;			/* and cq_context of the queues */
+	const struct rdmamsg_qp_handlers *handlers;
 	const char *device;		/* as for rdmamsg_oob_offer() */
 	const struct rdmamsg_path *path;	/* port, GID, P_Key, ... */
 	enum ibv_qp_type type;		/* RC */
@@ -96,12 +108,6 @@ struct rdmamsg_qp_options {
 	uint32_t min_rnr_timer;		/* 12 */
 	uint32_t responder_resources;	/* 16, at most the device's limit */
 	uint32_t initiator_depth;	/* 16, at most the device's limit */
-	/*
-	 * Called in the context's thread when completions have arrived. Poll
-	 * 'cq' until it is empty, because there is no second call for
-	 * completions that are left. The handler may destroy the queue pair.
-	 */
-	void (*on_completion)(struct rdmamsg_qp *qp, struct ibv_cq *cq);
 	struct rdmamsg_pd *pd;		/* NULL: the device's */
 	uint32_t comp_vector;	/* of the completion queues, as of endpoints */
 };

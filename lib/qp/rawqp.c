@@ -207,13 +207,17 @@ static int take_options(struct rdmamsg_qp *q,
 				     "rdmamsg_qp_options");
 
 	if (!ret)
+		ret = rdmamsg__opts_copy(&q->on, sizeof(q->on),
+					 q->opts.handlers,
+					 "rdmamsg_qp_handlers");
+	if (!ret)
 		ret = rdmamsg__pd_check(q->ctx, q->opts.pd);
 	if (ret) {
 		q->opts.pd = NULL;
 		return ret;
 	}
 	rdmamsg__pd_hold(q->opts.pd);
-	ret = rdmamsg__rawqp_ranges(&q->opts);
+	ret = rdmamsg__rawqp_ranges(&q->opts, &q->on);
 	if (!ret)
 		ret = rdmamsg__path_copy(&q->oob.path, q->opts.path);
 	if (!ret && q->opts.rss)

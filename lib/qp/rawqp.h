@@ -22,6 +22,7 @@ struct rdmamsg_qp {
 	void *user;
 	/* in range; its pointers are not followed */
 	struct rdmamsg_qp_options opts;
+	struct rdmamsg_qp_handlers on;
 	struct rdmamsg_rss rss;
 	struct ibv_qp *ibv;
 	struct ibv_qp_ex *ex;
@@ -41,7 +42,8 @@ struct rdmamsg_qp {
 };
 
 /* rawqp_check.c: invalid options, and options that the device lacks */
-int rdmamsg__rawqp_ranges(struct rdmamsg_qp_options *o);
+int rdmamsg__rawqp_ranges(struct rdmamsg_qp_options *o,
+			  const struct rdmamsg_qp_handlers *on);
 int rdmamsg__rawqp_check(const struct rdmamsg_qp_options *o,
 			 const struct rdmamsg_rss *rss,
 			 const struct ibv_device_attr_ex *a,

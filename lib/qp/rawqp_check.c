@@ -37,7 +37,8 @@ static const struct range ranges[] = {
 	RANGE(comp_vector, VECTOR_ANY, RDMAMSG_NONE, 0, VECTOR_ANY),
 };
 
-int rdmamsg__rawqp_ranges(struct rdmamsg_qp_options *o)
+int rdmamsg__rawqp_ranges(struct rdmamsg_qp_options *o,
+			  const struct rdmamsg_qp_handlers *on)
 {
 	const uint32_t known = RDMAMSG_QP_SIGNAL_ALL | RDMAMSG_QP_TWO_CQS |
 			       RDMAMSG_QP_SOLICITED |
@@ -51,7 +52,7 @@ int rdmamsg__rawqp_ranges(struct rdmamsg_qp_options *o)
 	if (o->flags & ~known)
 		return rdmamsg__fail(-EINVAL, "flags 0x%x: unknown bits",
 				     o->flags);
-	if (o->flags & RDMAMSG_QP_SOLICITED && !o->on_completion)
+	if (o->flags & RDMAMSG_QP_SOLICITED && !on->on_completion)
 		return rdmamsg__fail(-EINVAL, "RDMAMSG_QP_SOLICITED without "
 				     "on_completion: nothing is told");
 	if (o->access & ~access)

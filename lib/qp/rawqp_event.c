@@ -53,14 +53,14 @@ static void on_event(struct watch *w)
 	if (ret)
 		log_error("qp 0x%x: cannot arm its completion queue: %s",
 			  q->ibv->qp_num, strerror(-ret));
-	rdmamsg__tell(&ctx->loop, q->opts.on_completion, q, cq);
+	rdmamsg__tell(&ctx->loop, q->on.on_completion, q, cq);
 }
 
 int rdmamsg__rawqp_channel(struct rdmamsg_qp *q)
 {
 	int flags, ret;
 
-	if (!q->opts.on_completion)
+	if (!q->on.on_completion)
 		return 0;
 	ret = rdmamsg__v_create_comp_channel(q->v, q->dev->device->verbs,
 					     &q->channel);

@@ -19,10 +19,12 @@ static void on_completion(struct rdmamsg_qp *qp, struct ibv_cq *cq)
 /* Two UD queue pairs of the program, connected by records. */
 static void do_qp(void)
 {
+	static const struct rdmamsg_qp_handlers on = {
+		.size = sizeof(on), .on_completion = on_completion,
+	};
 	struct rdmamsg_qp_options o = {
-		.size = sizeof(o), .type = IBV_QPT_UD,
+		.size = sizeof(o), .handlers = &on, .type = IBV_QPT_UD,
 		.flags = RDMAMSG_QP_TWO_CQS, .send_ops = IBV_QP_EX_WITH_SEND,
-		.on_completion = on_completion,
 	};
 	struct rdmamsg_qp *qp[2] = { NULL, NULL };
 	uint8_t record[RDMAMSG_OOB_MAX];
@@ -81,9 +83,12 @@ static void do_rss(void)
 		.fields = IBV_RX_HASH_SRC_IPV4,
 	};
 	const union ibv_gid gid = { .raw = { 0xff, 0x0e, [15] = 9 } };
+	static const struct rdmamsg_qp_handlers on = {
+		.size = sizeof(on), .on_completion = on_completion,
+	};
 	struct rdmamsg_qp_options o = {
-		.size = sizeof(o), .type = IBV_QPT_RAW_PACKET, .rss = &rss,
-		.on_completion = on_completion,
+		.size = sizeof(o), .handlers = &on, .type = IBV_QPT_RAW_PACKET,
+		.rss = &rss,
 	};
 	struct rdmamsg_qp *qp[2] = { NULL, NULL };
 

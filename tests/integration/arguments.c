@@ -10,6 +10,7 @@
 #include <rdmamsg/failover.h>
 #include <rdmamsg/listener.h>
 #include <rdmamsg/oob.h>
+#include <rdmamsg/verbs.h>
 
 static struct pair p;
 
@@ -236,6 +237,16 @@ static int create_team_with(const void *on)
 	return rdmamsg_team_create(p.c.ctx, &o, eps, 1, 0, &team);
 }
 
+static int create_qp_with(const void *on)
+{
+	const struct rdmamsg_qp_options o = {
+		.size = sizeof(o), .device = test_device(), .handlers = on,
+	};
+	struct rdmamsg_qp *qp;
+
+	return rdmamsg_qp_create(p.c.ctx, &o, &qp);
+}
+
 static const struct taker {
 	const char *name;
 	size_t size;
@@ -249,6 +260,8 @@ static const struct taker {
 	  create_chain_with },
 	{ "rdmamsg_team_handlers", sizeof(struct rdmamsg_team_handlers),
 	  create_team_with },
+	{ "rdmamsg_qp_handlers", sizeof(struct rdmamsg_qp_handlers),
+	  create_qp_with },
 };
 
 static void check_handlers(const struct taker *t)

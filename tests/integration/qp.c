@@ -457,11 +457,14 @@ static void on_completion(struct rdmamsg_qp *q, struct ibv_cq *cq)
 static void told_pair(struct rdmamsg *ctx, uint32_t flags,
 		      struct rdmamsg_qp *qp[2])
 {
+	static const struct rdmamsg_qp_handlers on = {
+		.size = sizeof(on), .on_completion = on_completion,
+	};
 	struct rdmamsg_qp_options o = options(IBV_QPT_RC);
 
 	memset(told, 0, sizeof(told));
 	o.flags = flags;
-	o.on_completion = on_completion;
+	o.handlers = &on;
 	for (int i = 0; i < 2; i++) {
 		o.user = &told[i];
 		qp[i] = make(ctx, &o);

@@ -161,8 +161,9 @@ static const struct {
 
 static void try(size_t i, const struct ibv_device_attr_ex *a, int want)
 {
+	const struct rdmamsg_qp_handlers none = { .size = sizeof(none) };
 	struct rdmamsg_qp_options o = table[i].o;
-	int ret = rdmamsg__rawqp_ranges(&o);
+	int ret = rdmamsg__rawqp_ranges(&o, &none);
 
 	if (!ret)
 		ret = rdmamsg__rawqp_check(&o, o.rss, a, "dev0");
@@ -700,9 +701,11 @@ static void on_completion(struct rdmamsg_qp *qp, struct ibv_cq *cq)
 
 static void removed__with_on_completion_IS_QUIET(void **state)
 {
+	static const struct rdmamsg_qp_handlers on = {
+		.size = sizeof(on), .on_completion = on_completion,
+	};
 	struct rdmamsg_qp_options o = {
-		.size = sizeof(o), .device = "soft0",
-		.on_completion = on_completion,
+		.size = sizeof(o), .handlers = &on, .device = "soft0",
 	};
 	struct rdmamsg_qp *q;
 	struct rdmamsg *ctx;
