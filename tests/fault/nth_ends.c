@@ -407,12 +407,12 @@ void open_all(void)
 void start_listening(void)
 {
 	struct rdmamsg_ep_options ep = ep_options(SERVER);
-	const struct rdmamsg_listener_handlers on = {
-		.size = sizeof(on),
-		.on_request = moving || exporting ? on_request : NULL,
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_request,
 	};
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .handlers = &on, .ep = &ep,
+		.size = sizeof(opts), .ep = &ep,
+		.handlers = moving || exporting ? &on : NULL,
 	};
 	char port[8];
 
