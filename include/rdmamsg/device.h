@@ -385,12 +385,12 @@ struct rdmamsg_event {
 };
 
 /*
- * Opens a device in the context, so that on_event of rdmamsg_options gets its
- * events without an endpoint there. The device stays open until it is removed
- * or the context closes. 'device' is a name of rdmamsg_devices(). "hw", "soft"
- * and NULL mean a device with an active port. Does nothing if the context
- * watches the device already. -ENODEV, -ENXIO, as above; -EACCES, -EMFILE,
- * -ENOMEM; -EOPNOTSUPP: the library does not support the device.
+ * Opens a device in the context, so that the context's on_event gets the events
+ * of the device without an endpoint there. The device stays open until it is
+ * removed or the context closes. 'device' is a name of rdmamsg_devices(). "hw",
+ * "soft" and NULL mean a device with an active port. Does nothing if the
+ * context watches the device already. -ENODEV, -ENXIO, as above; -EACCES,
+ * -EMFILE, -ENOMEM; -EOPNOTSUPP: the library does not support the device.
  */
 int rdmamsg_device_watch(struct rdmamsg *ctx, const char *device);
 

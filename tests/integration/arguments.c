@@ -292,6 +292,42 @@ static void handlers__struct_sizes_ARE_CHECKED(void **state)
 	pair_fini(&p);
 }
 
+static unsigned int shutdowns;
+
+static void count_shutdown(struct rdmamsg *ctx, uint32_t failed)
+{
+	shutdowns++;
+}
+
+static void handlers__struct_IS_COPIED(void **state)
+{
+	struct rdmamsg_ctx_handlers of_ctx = {
+		.size = sizeof(of_ctx), .on_shutdown = count_shutdown,
+	};
+	struct rdmamsg_listener_handlers of_listener = {
+		.size = sizeof(of_listener), .on_request = pair_on_request,
+	};
+	const struct rdmamsg_options o = {
+		.size = sizeof(o), .handlers = &of_ctx,
+	};
+	const struct rdmamsg_listen_options l = {
+		.size = sizeof(l), .user = &p, .handlers = &of_listener,
+	};
+
+	shutdowns = 0;
+	pair_init(&p, &o);
+	if (rdmamsg_listen(p.s.ctx, test_addr(), "0", &l, &p.listener))
+		fail_msg("rdmamsg_listen: %s", rdmamsg_error());
+	memset(&of_ctx, 0xff, sizeof(of_ctx));
+	memset(&of_listener, 0xff, sizeof(of_listener));
+	listener_service(p.listener, p.port);
+	pair_connect(&p);
+	pair_close(&p);
+	assert_int_equal(rdmamsg_shutdown_wait(p.c.ctx, WAIT_MS), 0);
+	assert_int_equal(shutdowns, 1);
+	pair_fini(&p);
+}
+
 /* ---- declared, and not built yet --------------------------------------- */
 
 static void check_declared(const struct rdmamsg_ep_options *opts,
@@ -575,6 +611,7 @@ int main(int argc, char **argv)
 		TEST(options__shorter_struct_IS_FINE),
 		TEST(options__of_contexts_and_listeners_NAMED),
 		TEST(handlers__struct_sizes_ARE_CHECKED),
+		TEST(handlers__struct_IS_COPIED),
 		TEST(declared__of_endpoints_EOPNOTSUPP),
 		TEST(declared__of_contexts_and_listeners_EOPNOTSUPP),
 		TEST(declared__handlers_alone_ARE_FINE),
