@@ -20,6 +20,8 @@
 #include "base/timer.h"
 #include "base/util.h"
 
+struct cq;
+
 #define CTX_MAGIC	0x72646d61u
 #define GROUP_KEY	0xffffff02u	/* no endpoint has these keys */
 #define DC_KEY		0xffffff03u
@@ -71,6 +73,13 @@ struct rdmamsg {
 	void (*settle)(struct rdmamsg *ctx);
 	/* Handles a completion whose wr_id has GROUP_KEY as upper half. */
 	void (*group_done)(struct rdmamsg *ctx, const struct ibv_wc *wc);
+	/*
+	 * The same inside a call, without a callback. cq: the completion was
+	 * polled last, and stays early if the loop is to have it. NULL: the
+	 * loop has it.
+	 */
+	void (*group_early)(struct rdmamsg *ctx, struct cq *cq,
+			    const struct ibv_wc *wc);
 	/* The same for DC_KEY and CHAIN_KEY. */
 	void (*dc_done)(struct rdmamsg *ctx, const struct ibv_wc *wc);
 	void (*chain_done)(struct rdmamsg *ctx, const struct ibv_wc *wc);

@@ -74,6 +74,11 @@ struct carrier {
 	struct ibv_recv_wr *reposts;	/* to be posted */
 	uint32_t repost_count;
 	uint32_t sent, done;		/* requests sent, requests completed */
+	/* a call has handled completions before the loop: */
+	bool left;			/* the loop has to do something */
+	bool leaves;			/* it gets a completion for that */
+	uint32_t left_to;		/* 'done' after that */
+	uint32_t round_sent;		/* 'sent' at the first of these calls */
 	struct list old_ahs;		/* requests still use them */
 	struct list groups;		/* struct rdmamsg_group */
 	uint32_t users;			/* groups, ended ones included */
@@ -153,6 +158,11 @@ void rdmamsg__carrier_end(struct carrier *c, enum rdmamsg_cause cause,
  */
 void *rdmamsg__carrier_buffer(struct carrier *c);
 uint32_t rdmamsg__carrier_room(const struct carrier *c);
+/*
+ * The queue is full. In a callback, handles completions that are there, but
+ * calls no callback. Returns true if there is room now.
+ */
+bool rdmamsg__carrier_make_room(struct carrier *c);
 /* Requests in the queue report nothing to this group any more. */
 void rdmamsg__carrier_unnote(struct carrier *c, const struct rdmamsg_group *g);
 /* Returns 0, or -errno. Then the buffer is free again. */
@@ -171,6 +181,12 @@ void rdmamsg__carrier_drop_ah(struct carrier *c, struct ibv_ah *ah);
 
 /* Handles a completion with GROUP_KEY. */
 void rdmamsg__carrier_done(struct rdmamsg *ctx, const struct ibv_wc *wc);
+/*
+ * Handles it inside a call, see base/ctx.h. Callbacks, and all that can lead to
+ * one, wait for the loop: an early completion stays for it.
+ */
+void rdmamsg__carrier_early(struct rdmamsg *ctx, struct cq *cq,
+			    const struct ibv_wc *wc);
 
 /* carrier_qp.c */
 /*

@@ -5,9 +5,11 @@
 #include "base/handles.h"
 #include "base/list.h"
 #include "base/util.h"
+#include "device/early.h"
 #include "device/verbs_api.h"
 #include "group/carrier.h"
 #include "group/group.h"
+#include "session/send.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -22,10 +24,22 @@
 
 #define REPOSTS		16u	/* receives posted in one call */
 
-/* wr_id: the key, 1 bit for receives, 10 bits of index, 21 bits of slot */
+/*
+ * wr_id: the key, 1 bit for receives, 10 bits of the carrier's index, 21 bits:
+ * the slot of a receive, or the low bits of a request's number. A request that
+ * completes once more, because a call was ahead of the loop, is told by it.
+ */
 #define WR_RECV		0x80000000u
 #define WR_INDEX	21
-#define WR_SLOTS	(1u << WR_INDEX)
+#define WR_LOW		((1u << WR_INDEX) - 1)
+/* of no receive: calls have left something to the loop */
+#define WR_LEFT		(WR_RECV | WR_LOW)
+/*
+ * A device that has done with datagrams at once never ends a callback that
+ * publishes until it is refused, so this number in a round does. It is less
+ * than the numbers that WR_LOW tells apart.
+ */
+#define ROUND_MAX	(1u << 17)
 
 static uint64_t wr_id(const struct carrier *c, uint32_t low)
 {
@@ -117,7 +131,7 @@ int rdmamsg__carrier_send(struct carrier *c, uint32_t len,
 		c->send_mem.mr->lkey,
 	};
 	struct ibv_send_wr *bad, wr = {
-		.wr_id = wr_id(c, slot), .sg_list = &sge, .num_sge = 1,
+		.wr_id = wr_id(c, c->sent & WR_LOW), .sg_list = &sge, .num_sge = 1,
 		.opcode = IBV_WR_SEND,
 		.wr.ud = {
 			.ah = to->ah, .remote_qpn = to->qpn,
@@ -245,15 +259,9 @@ static void request_done(struct carrier *c)
 		rdmamsg__group_was_sent(note.group, note.message);
 }
 
-static void sent(struct carrier *c, uint32_t slot)
+/* After requests have completed. */
+static void go_on(struct carrier *c)
 {
-	/* it completes all requests up to its own */
-	uint32_t count = ((slot - c->done) & (c->send_depth - 1)) + 1;
-
-	if (count > c->sent - c->done)
-		return;
-	while (count--)
-		request_done(c);
 	if (unlikely(!list_empty(&c->old_ahs)))
 		rdmamsg__carrier_old_ahs(c, false);
 	if (unlikely(!list_empty(&c->draining)))
@@ -269,6 +277,58 @@ static void sent(struct carrier *c, uint32_t slot)
 	}
 }
 
+/*
+ * Returns the number of requests that have completed when the one of this
+ * number has. No more than are outstanding: it was counted before.
+ */
+static uint32_t done_with(const struct carrier *c, uint32_t number)
+{
+	const uint32_t count = ((number - c->done) & WR_LOW) + 1;
+
+	return likely(count <= c->sent - c->done) ? c->done + count : c->done;
+}
+
+static void sent(struct carrier *c, uint32_t number)
+{
+	const uint32_t to = done_with(c, number);
+
+	if (to == c->done)
+		return;
+	/* on_sent may get ahead: rdmamsg__carrier_early() */
+	while ((int32_t)(to - c->done) > 0)
+		request_done(c);
+	go_on(c);
+}
+
+static struct rdmamsg_group *untold(const struct carrier *c)
+{
+	struct list *n;
+
+	list_for_each(n, &c->groups) {
+		struct rdmamsg_group *g =
+			list_entry(n, struct rdmamsg_group, node);
+
+		if (g->untold_count)
+			return g;
+	}
+	return NULL;
+}
+
+/* Does what sent_early() has left. */
+static void take_rest(struct carrier *c)
+{
+	const uint32_t to = c->left_to;
+	struct rdmamsg_group *g;
+
+	c->leaves = c->left = false;
+	/* a callback may end any group */
+	while ((g = untold(c)))
+		rdmamsg__group_tell_sent(g);
+	while ((int32_t)(to - c->done) > 0)
+		request_done(c);
+	go_on(c);
+}
+
 static void broken(struct carrier *c, const struct ibv_wc *wc)
 {
 	char text[128];
@@ -281,21 +341,27 @@ static void broken(struct carrier *c, const struct ibv_wc *wc)
 			      -EIO, text);
 }
 
+static struct carrier *carrier_of(struct rdmamsg *ctx,
+				  const struct ibv_wc *wc)
+{
+	const uint32_t low = (uint32_t)wc->wr_id;
+
+	return rdmamsg__handle_of(&ctx->groups->table,
+				  (low & ~WR_RECV) >> WR_INDEX);
+}
+
 void rdmamsg__carrier_done(struct rdmamsg *ctx, const struct ibv_wc *wc)
 {
 	uint32_t low = (uint32_t)wc->wr_id;
-	struct carrier *c =
-		rdmamsg__handle_of(&ctx->groups->table,
-				   (low & ~WR_RECV) >> WR_INDEX);
-	uint32_t slot = low & (WR_SLOTS - 1);
+	struct carrier *c = carrier_of(ctx, wc);
+	uint32_t slot = low & WR_LOW;
 
 	if (!c || !c->qp)
 		return;
 	if (unlikely(wc->status != IBV_WC_SUCCESS)) {
 		broken(c, wc);
 	} else if (!(low & WR_RECV)) {
-		if (slot < c->send_depth)
-			sent(c, slot);
+		sent(c, slot);
 	} else if (slot < c->recv_depth) {
 		received(c, slot, wc);
 		if (c->state == CARRIER_READY && add_receive(c, slot))
@@ -303,5 +369,88 @@ void rdmamsg__carrier_done(struct rdmamsg *ctx, const struct ibv_wc *wc)
 					      RDMAMSG_CAUSE_TRANSPORT, -EIO,
 					      "a receive of the group could "
 					      "not be posted");
+	} else if (slot == WR_LOW) {
+		take_rest(c);
 	}
+}
+
+/* ---- inside a call ----------------------------------------------------- */
+
+/* Returns false if on_sent can be called only by the loop, before any other. */
+static bool request_done_early(struct carrier *c)
+{
+	struct carrier_note *at = &c->notes[c->done & (c->send_depth - 1)];
+
+	if (at->group && !rdmamsg__group_sent_early(at->group, at->message))
+		return false;
+	c->left |= at->group != NULL;
+	at->group = NULL;
+	c->done++;
+	return true;
+}
+
+static bool is_left(const struct carrier *c)
+{
+	return c->left || c->done != c->left_to || !list_empty(&c->old_ahs) ||
+	       !list_empty(&c->draining) || !list_empty(&c->waiting);
+}
+
+/* The loop gets a completion for what is left, unless it has one already. */
+static void leave_rest(struct carrier *c, const struct ibv_wc *wc)
+{
+	struct ibv_wc left = *wc;
+
+	if (c->leaves || !is_left(c))
+		return;
+	c->leaves = true;
+	left.wr_id = wr_id(c, WR_LEFT);
+	rdmamsg__early_keep(c->ctx, c->cq, &left);
+}
+
+static void sent_early(struct carrier *c, const struct ibv_wc *wc)
+{
+	const uint32_t to = done_with(c, (uint32_t)wc->wr_id & WR_LOW);
+
+	if (to == c->done)
+		return;
+	if (!c->leaves || (int32_t)(to - c->left_to) > 0)
+		c->left_to = to;
+	while (c->done != to && request_done_early(c))
+		;
+	leave_rest(c, wc);
+}
+
+void rdmamsg__carrier_early(struct rdmamsg *ctx, struct cq *cq,
+			    const struct ibv_wc *wc)
+{
+	struct carrier *c = carrier_of(ctx, wc);
+	const bool is_sent = c && c->qp && wc->status == IBV_WC_SUCCESS &&
+			     !(wc->wr_id & WR_RECV);
+
+	if (is_sent && (cq || rdmamsg__early_reserve(c->cq)))
+		sent_early(c, wc);
+	else if (cq)
+		rdmamsg__early_keep(ctx, cq, wc);
+}
+
+/* A round begins when the loop has taken what the one before has left. */
+static bool in_bounds(struct carrier *c)
+{
+	if (!c->leaves)
+		c->round_sent = c->sent;
+	return c->sent - c->round_sent < ROUND_MAX;
+}
+
+static bool is_full(void *arg)
+{
+	return !rdmamsg__carrier_room(arg);
+}
+
+bool rdmamsg__carrier_make_room(struct carrier *c)
+{
+	if (!in_bounds(c))
+		return false;
+	c->left = true;
+	rdmamsg__take_completions(c->ctx, c->cq, is_full, c);
+	return !is_full(c);
 }

@@ -96,6 +96,8 @@ struct rdmamsg_group {
 	uint32_t number;		/* of the next message */
 	struct pending *pending;	/* not sent completely, or NULL */
 	bool want_writable;
+	uint64_t untold;		/* the first message without on_sent */
+	uint32_t untold_count;		/* that was sent, and those behind it */
 	bool leaving_sent;		/* no more repairs are asked for */
 	bool end_pauses;		/* more END frames follow: leave.c */
 	uint8_t end_rounds;		/* of END frames that were sent */
@@ -183,6 +185,12 @@ void rdmamsg__group_pace_init(struct rdmamsg_group *g);
 void rdmamsg__group_writable(struct rdmamsg_group *g);
 /* The last datagram of the message has completed. Calls on_sent. */
 void rdmamsg__group_was_sent(struct rdmamsg_group *g, uint64_t message);
+/*
+ * The same inside a call: rdmamsg__group_tell_sent() calls on_sent later.
+ * Returns false if the message is not the next one; then nothing is changed.
+ */
+bool rdmamsg__group_sent_early(struct rdmamsg_group *g, uint64_t message);
+void rdmamsg__group_tell_sent(struct rdmamsg_group *g);
 /* Sends a HEARTBEAT. Returns 0 or -errno, without a text. */
 int rdmamsg__group_say(struct rdmamsg_group *g);
 struct gather;

@@ -195,6 +195,7 @@ void rdmamsg__group_quit(struct rdmamsg_group *g)
 	g->attached = g->listed = false;
 	rdmamsg__roce6_leave(g);
 	rdmamsg__carrier_unnote(c, g);
+	g->untold_count = 0;
 	if (g->to.ah)
 		rdmamsg__carrier_drop_ah(c, g->to.ah);
 	g->to.ah = NULL;

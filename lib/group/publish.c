@@ -170,25 +170,23 @@ void rdmamsg__group_was_sent(struct rdmamsg_group *g, uint64_t n)
 		rdmamsg__tell(&g->ctx->loop, g->on.on_sent, g, n);
 }
 
-static int publish_raw(struct rdmamsg_group *g, const struct gather *from,
-		       const uint32_t *imm)
+/* A message that could not be sent whole leaves out its number. */
+bool rdmamsg__group_sent_early(struct rdmamsg_group *g, uint64_t n)
 {
-	struct carrier_to to = destination(g, g->st.sent_messages + 1);
-	int ret;
+	if (!g->untold_count)
+		g->untold = n;
+	if (n != g->untold + g->untold_count)
+		return false;
+	g->untold_count++;
+	return true;
+}
 
-	if (!has_room(g))
-		return no_room(g);
-	rdmamsg__gather_copy(from, 0, rdmamsg__carrier_buffer(g->carrier),
-			     from->len);
-	to.imm = imm;
-	to.signaled = true;		/* perhaps the last before leaving */
-	ret = send_datagram(g, (uint32_t)from->len, &to);
-	if (ret)
-		return ret;
-	rdmamsg__pace_take(&g->pace);
-	g->st.sent_messages++;
-	g->st.sent_bytes += from->len;
-	return 0;
+void rdmamsg__group_tell_sent(struct rdmamsg_group *g)
+{
+	while (g->untold_count) {
+		g->untold_count--;
+		rdmamsg__group_was_sent(g, g->untold++);
+	}
 }
 
 int rdmamsg__group_send_frame(struct rdmamsg_group *g,
@@ -345,9 +343,75 @@ static int send_kept(struct rdmamsg_group *g, const struct gather *from)
 	});
 }
 
+/* Returns true if no message is pending any more. */
+static bool pump(struct rdmamsg_group *g)
+{
+	struct pending *p = g->pending;
+	int ret;
+
+	if (!p)
+		return true;
+	ret = send_new(g, p->number, g->st.sent_messages, &p->from, &p->index);
+	if (ret == -EAGAIN)
+		return false;
+	if (ret)
+		log_error("message %u of a group could not be sent whole: %s",
+			  p->number, rdmamsg__text());
+	free(p);
+	g->pending = NULL;
+	/* subscribers can ask for the last datagram only from now on */
+	if (g->state == GROUP_LEAVING && g->repair)
+		rdmamsg__repair_leave(g);
+	return true;
+}
+
+/*
+ * Makes room in a callback, where no completion is handled before it returns. A
+ * message that was accepted before goes first.
+ */
+static bool __attribute__((noinline)) make_room(struct rdmamsg_group *g)
+{
+	if (!g->ctx->loop.in_callback || g->state != GROUP_JOINED)
+		return false;
+	for (;;) {
+		const bool sent = pump(g);
+
+		if (rdmamsg__carrier_room(g->carrier))
+			return sent && has_room(g);
+		if (!rdmamsg__carrier_make_room(g->carrier))
+			return false;
+	}
+}
+
+static bool takes_message(struct rdmamsg_group *g)
+{
+	return likely(!g->pending && has_room(g)) || make_room(g);
+}
+
+static int publish_raw(struct rdmamsg_group *g, const struct gather *from,
+		       const uint32_t *imm)
+{
+	struct carrier_to to = destination(g, g->st.sent_messages + 1);
+	int ret;
+
+	if (!takes_message(g))
+		return no_room(g);
+	rdmamsg__gather_copy(from, 0, rdmamsg__carrier_buffer(g->carrier),
+			     from->len);
+	to.imm = imm;
+	to.signaled = true;		/* perhaps the last before leaving */
+	ret = send_datagram(g, (uint32_t)from->len, &to);
+	if (ret)
+		return ret;
+	rdmamsg__pace_take(&g->pace);
+	g->st.sent_messages++;
+	g->st.sent_bytes += from->len;
+	return 0;
+}
+
 static int publish_frames(struct rdmamsg_group *g, const struct gather *from)
 {
-	if (g->pending || !has_room(g))
+	if (!takes_message(g))
 		return no_room(g);
 	return g->repair ? send_kept(g, from) : send_numbered(g, from);
 }
@@ -408,28 +472,6 @@ int rdmamsg_group_post(struct rdmamsg_group *g, const struct rdmamsg_op *given)
 	return ret ? ret : publish(g, taker.call,
 				   &(struct gather){ pieces, op.count, 0 },
 				   op.flags ? &op.imm : NULL);
-}
-
-/* Returns true if no message is pending any more. */
-static bool pump(struct rdmamsg_group *g)
-{
-	struct pending *p = g->pending;
-	int ret;
-
-	if (!p)
-		return true;
-	ret = send_new(g, p->number, g->st.sent_messages, &p->from, &p->index);
-	if (ret == -EAGAIN)
-		return false;
-	if (ret)
-		log_error("message %u of a group could not be sent whole: %s",
-			  p->number, rdmamsg__text());
-	free(p);
-	g->pending = NULL;
-	/* subscribers can ask for the last datagram only from now on */
-	if (g->state == GROUP_LEAVING && g->repair)
-		rdmamsg__repair_leave(g);
-	return true;
 }
 
 void rdmamsg__group_writable(struct rdmamsg_group *g)

@@ -180,6 +180,7 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	list_init(&ctx->groups->dead);
 	list_init(&ctx->groups->homeless);
 	ctx->group_done = rdmamsg__carrier_done;
+	ctx->group_early = rdmamsg__carrier_early;
 	ctx->dc_done = rdmamsg__port_completed;
 	ctx->chain_done = rdmamsg__chains_completed;
 	list_init(&ctx->memory->region_list);

@@ -5,7 +5,8 @@
  * tell of sent messages: from the completions that the loop was handling when
  * it came to this callback, and from the queue. Callbacks that become due wait:
  * the completion stays early, and when the loop comes to it, on_complete is
- * called (op.c, rdmamsg__tell_untold()). All others stay early, too.
+ * called (op.c, rdmamsg__tell_untold()). Datagrams of groups: group/datagram.c,
+ * rdmamsg__carrier_early(). All others stay early, too.
  */
 #include "base/ctx.h"
 #include "base/handles.h"
@@ -57,6 +58,11 @@ static bool handle(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 	return ep->send.untold == untold;
 }
 
+static bool is_of_group(const struct ibv_wc *wc)
+{
+	return wc->wr_id >> 32 == GROUP_KEY;
+}
+
 /* Those that were polled together with the one that has led to the callback. */
 static void handle_polled(struct rdmamsg *ctx)
 {
@@ -64,6 +70,8 @@ static void handle_polled(struct rdmamsg *ctx)
 		const struct ibv_wc *wc = &ctx->handled[i];
 		struct rdmamsg_ep *ep = sender_of(ctx, wc);
 
+		if (is_of_group(wc))
+			ctx->group_early(ctx, NULL, wc);
 		if (!ep || !rdmamsg__early_reserve(ep->lane.cq) ||
 		    handle(ep, wc))
 			continue;
@@ -79,20 +87,26 @@ static void handle_new(struct rdmamsg *ctx, struct cq *cq,
 	for (; n; n--, wc++) {
 		struct rdmamsg_ep *ep = sender_of(ctx, wc);
 
-		if (ep && handle(ep, wc))
+		if (is_of_group(wc))
+			ctx->group_early(ctx, cq, wc);
+		else if (ep && handle(ep, wc))
 			ep->st.completions++;
 		else
 			rdmamsg__early_keep(ctx, cq, wc);
 	}
 }
 
-static bool is_full(struct rdmamsg_ep *ep)
+static bool is_full(void *arg)
 {
+	struct rdmamsg_ep *ep = arg;
+
 	return ep->send.queued || !rdmamsg__sq_fits(&ep->lane, 1);
 }
 
-static bool lacks_operation(struct rdmamsg_ep *ep)
+static bool lacks_operation(void *arg)
 {
+	struct rdmamsg_ep *ep = arg;
+
 	return !ep->onesided.free;
 }
 
@@ -105,18 +119,23 @@ static bool post_all(struct rdmamsg_ep *ep)
 	return ep->state == EP_OPEN && !rdmamsg__lane_lost(ep);
 }
 
-static void take_completions(struct rdmamsg_ep *ep,
-			     bool (*lacks)(struct rdmamsg_ep *ep))
+void rdmamsg__take_completions(struct rdmamsg *ctx, struct cq *cq,
+			       bool (*lacks)(void *arg), void *arg)
 {
-	struct rdmamsg *ctx = ep->ctx;
 	struct ibv_wc *wc;
 	int got;
 
 	handle_polled(ctx);
 	do {
-		got = rdmamsg__early_poll(ep->lane.cq, &wc);
-		handle_new(ctx, ep->lane.cq, wc, got);
-	} while (got == EARLY_POLL && lacks(ep));
+		got = rdmamsg__early_poll(cq, &wc);
+		handle_new(ctx, cq, wc, got);
+	} while (got == EARLY_POLL && lacks(arg));
+}
+
+static void take_completions(struct rdmamsg_ep *ep,
+			     bool (*lacks)(void *arg))
+{
+	rdmamsg__take_completions(ep->ctx, ep->lane.cq, lacks, ep);
 	if (ep->send.queued && !rdmamsg__holds_back(ep)) {
 		rdmamsg__pump_queue(ep);
 		rdmamsg__ep_ready(ep);

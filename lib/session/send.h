@@ -76,6 +76,12 @@ int rdmamsg__msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 bool rdmamsg__make_room(struct rdmamsg_ep *ep);
 /* The same if all one-sided operations are in use: some may be free now. */
 void rdmamsg__make_rma_room(struct rdmamsg_ep *ep);
+/*
+ * For a call in a callback: handles completions of the queue that tell of sent
+ * messages and datagrams, as long as lacks(arg) returns true. Calls no callback.
+ */
+void rdmamsg__take_completions(struct rdmamsg *ctx, struct cq *cq,
+			       bool (*lacks)(void *arg), void *arg);
 
 /* ---- send_queue.c ------------------------------------------------------ */
 
