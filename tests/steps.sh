@@ -79,8 +79,9 @@ slow_programs='idle|death|killed|dead|cycles|thousands|wait|credits|dc_lease'
 
 # Programs whose results depend on the link layer.
 link_programs='device errors connect setup accept close messages refs memory move
-	listen_shared events failover oob oob_records qp rma op_timeout atomics layout
-	window features regcache
+	listen_lanes listen_shared listen_threads events failover oob
+	oob_records qp rma
+	op_timeout atomics layout window features regcache
 	srq pool pd guard group strangers auth ends burst shutdown word
 	chain_native chain_carried team_native dc_native'
 
@@ -89,7 +90,8 @@ order_programs='messages memory rma srq window connect close dead guard layout p
 	loop move'
 
 # Programs for the threads of the soft HCA and of the library.
-thread_programs='loop submit wait move listen_shared messages refs memory cookies'
+thread_programs='loop submit wait move listen_shared listen_threads messages refs
+	memory cookies'
 
 # Unit tests of what threads share: those of the soft HCA, and these.
 thread_units='base/submit cm/late cm/resolve device/slow group/answer'
@@ -100,15 +102,15 @@ thread_units='base/submit cm/late cm/resolve device/slow group/answer'
 # a machine long: many connections, or large messages through an emulated card.
 guest_programs='device errors fork connect accept close messages events
 	dead death failover qp rma chain'
-guest_programs_rest='listen_shared killed srq group memory oob atomics window features pd dc
-	dc_onesided layout chain_native team'
+guest_programs_rest='listen_lanes listen_shared listen_threads killed srq group memory oob
+	atomics window features pd dc dc_onesided layout chain_native team'
 
 # What iWARP does otherwise: connections, completions, order and ends. The machine
 # takes half a minute for the first list, and four minutes for the second.
 siw_programs='setup messages rma'
 siw_programs_rest='device errors ends fork connect accept cookies close events move
-	listen_shared memory loop wait window layout regcache pool pd srq guard dead failover
-	crc credits idle submit stats auth strangers cycles announce thousands
+	listen_lanes listen_shared listen_threads memory loop wait window layout regcache
+	pool pd srq guard dead failover crc credits idle submit stats auth strangers cycles announce thousands
 	death killed fast arguments handles log srq_options chain_native
 	team_native'
 

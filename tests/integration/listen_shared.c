@@ -2,208 +2,14 @@
 /* Listeners of several contexts share a port. */
 #include "common.h"
 #include "harm.h"
-#include "thread.h"
+#include "listen_port.h"
 
-#include <pthread.h>
 #include <rdmamsg/device.h>
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/failover.h>
 #include <rdmamsg/listener.h>
 #include <rdmamsg/oob.h>
 #include <sys/wait.h>
-
-#define MEMBERS		4
-#define CLIENTS		64
-
-/* ---- listeners of a port ------------------------------------------------ */
-
-struct member {
-	struct rdmamsg *ctx;
-	struct rdmamsg_listener *l;
-	unsigned int connected, failed;
-};
-
-static struct member members[MEMBERS];
-static char port[8];
-static const struct rdmamsg_failover *failover; /* of both sides */
-static const uint32_t shared = RDMAMSG_LISTEN_SHARED;
-static const uint32_t by_load = RDMAMSG_LISTEN_SHARED | RDMAMSG_LISTEN_BY_LOAD;
-
-static void on_member_connected(struct rdmamsg_ep *ep)
-{
-	struct member *m = rdmamsg_ep_user(ep);
-
-	if (rdmamsg_ep_ctx(ep) != m->ctx)
-		note("connected in the context of another member");
-	m->connected++;
-}
-
-static void on_member_failed(struct rdmamsg_listener *l, int error)
-{
-	struct member *m = rdmamsg_listener_user(l);
-
-	if (error != -ENODEV || l != m->l)
-		note("on_failed: %d", error);
-	m->failed++;
-}
-
-static int member_listen(struct member *m, const char *service, uint32_t flags,
-			 struct rdmamsg_listen_options *o)
-{
-	static const struct rdmamsg_handlers on = {
-		.size = sizeof(on), .on_connected = on_member_connected,
-	};
-	static const struct rdmamsg_listener_handlers listener_on = {
-		.size = sizeof(listener_on), .on_failed = on_member_failed,
-	};
-	const struct rdmamsg_ep_options ep = {
-		.size = sizeof(ep), .user = m, .handlers = &on,
-		.failover = failover,
-	};
-
-	o->size = sizeof(*o);
-	o->user = m;
-	o->flags = flags;
-	if (!o->handlers)
-		o->handlers = &listener_on;
-	o->ep = &ep;
-	return rdmamsg_listen(m->ctx, test_addr(), service, o, &m->l);
-}
-
-/* The first member gets a free port. */
-static void member_join(struct member *m, uint32_t flags,
-			struct rdmamsg_listen_options *o)
-{
-	struct rdmamsg_listen_options none = { .size = sizeof(none) };
-
-	m->connected = m->failed = 0;
-	if (member_listen(m, m == members ? "0" : port, flags, o ? o : &none))
-		fail_msg("rdmamsg_listen: %s", rdmamsg_error());
-	listener_service(m->l, port);
-}
-
-static void members_open(int count, uint32_t flags)
-{
-	for (int i = 0; i < count; i++) {
-		members[i].ctx = test_open(NULL);
-		member_join(&members[i], flags, NULL);
-	}
-}
-
-/* A member whose loop runs only if the test drives it. */
-static void member_stuck(struct member *m, uint32_t flags,
-			 const struct rdmamsg_options *opts,
-			 struct rdmamsg_listen_options *o)
-{
-	assert_int_equal(rdmamsg_open(&m->ctx, opts), 0);
-	member_join(m, flags, o);
-}
-
-static struct rdmamsg_listener_stats stats(const struct member *m)
-{
-	struct rdmamsg_listener_stats s = { .size = sizeof(s) };
-
-	assert_int_equal(rdmamsg_listener_get_stats(m->l, &s), 0);
-	return s;
-}
-
-static void member_close(struct member *m)
-{
-	rdmamsg_listener_close(m->l);
-	m->l = NULL;
-}
-
-/* ---- clients ------------------------------------------------------------ */
-
-static struct client {
-	struct rdmamsg_ep *ep;
-	unsigned int connected, closed;
-	struct rdmamsg_reason why;
-} clients[CLIENTS];
-static struct rdmamsg *client_ctx;
-static unsigned int connected, closed, resumed;
-
-static void on_client_connected(struct rdmamsg_ep *ep)
-{
-	struct client *c = rdmamsg_ep_user(ep);
-
-	c->connected++;
-	connected++;
-}
-
-static void on_client_closed(struct rdmamsg_ep *ep,
-			     const struct rdmamsg_reason *why)
-{
-	struct client *c = rdmamsg_ep_user(ep);
-
-	c->closed++;
-	c->why = *why;
-	c->ep = NULL;
-	closed++;
-}
-
-static void on_client_path(struct rdmamsg_ep *ep,
-			   const struct rdmamsg_path_event *ev)
-{
-	resumed += ev->change == RDMAMSG_PATH_CHANGE_RESUMED;
-}
-
-/* From now on, clients have this key. */
-static void clients_key(const char *key)
-{
-	const struct rdmamsg_options o = {
-		.size = sizeof(o), .key = key, .key_len = key ? strlen(key) : 0,
-	};
-
-	client_ctx = test_open(&o);
-}
-
-static void clients_open(void)
-{
-	memset(clients, 0, sizeof(clients));
-	connected = closed = resumed = 0;
-	failover = NULL;
-	clients_key(NULL);
-}
-
-static struct client *client_dial_from(int i, const char *source)
-{
-	static const struct rdmamsg_handlers on = {
-		.size = sizeof(on), .on_connected = on_client_connected,
-		.on_closed = on_client_closed, .on_path = on_client_path,
-	};
-	struct client *c = &clients[i];
-	const struct rdmamsg_ep_options o = {
-		.size = sizeof(o), .handlers = &on, .user = c,
-		.timeout_ms = WAIT_MS, .failover = failover, .source = source,
-	};
-
-	if (rdmamsg_connect(client_ctx, test_addr(), port, &o, &c->ep))
-		fail_msg("rdmamsg_connect: %s", rdmamsg_error());
-	return c;
-}
-
-static struct client *client_dial(int i)
-{
-	return client_dial_from(i, NULL);
-}
-
-static struct client *client_connected(int i)
-{
-	struct client *c = client_dial(i);
-
-	WAIT_FOR(c->connected || c->closed);
-	if (c->closed)
-		fail_msg("client %d: %s", i, c->why.text);
-	return c;
-}
-
-static void client_end(struct client *c)
-{
-	rdmamsg_ep_close(c->ep);
-	WAIT_FOR(c->closed);
-	assert_int_equal(c->why.error, 0);
-}
 
 /* ---- whose turn it is --------------------------------------------------- */
 
@@ -429,11 +235,6 @@ static void shutdown__request_on_its_way_ANOTHER_SERVES(void **state)
 	WAIT_FOR(connected == 2);
 	assert_int_equal(stats(&members[0]).accepted, 2);
 	rdmamsg_close(members[1].ctx);
-}
-
-static int listen_alone(struct rdmamsg *ctx, struct rdmamsg_listener **ret)
-{
-	return rdmamsg_listen(ctx, test_addr(), port, NULL, ret);
 }
 
 static void close__the_last_SAYS_SO_AND_FREES_THE_PORT(void **state)
@@ -724,36 +525,6 @@ static void removed__all_members_HEAR_OF_IT_AND_LISTEN_AGAIN(void **state)
 	assert_int_equal(stats(&members[2]).accepted, 2);
 }
 
-/*
- * A request for another lane reaches the first member that looks. The session
- * of the other one goes on in its own context.
- */
-static void lane__reaches_any_member_SESSION_GOES_ON(void **state)
-{
-	static const struct rdmamsg_failover lanes = {
-		.size = sizeof(lanes), .rungs = RDMAMSG_RUNG_LANE,
-		.timeout_ms = 100000,
-	};
-
-	harm_find();
-	clients_open();
-	failover = &lanes;
-	members_open(2, shared);
-	for (int i = 0; i < 4; i++)
-		(void)client_connected(i);
-	errors_are_fine = texts_are_fine = true;
-	harm_remove();
-	WAIT_FOR(members[0].failed && members[1].failed);
-	WAIT_FOR(harm_removed());
-	harm_add();
-	WAIT_PASSING(resumed == 4 || closed);
-	assert_int_equal(closed, 0);
-	for (int i = 0; i < 4; i++)
-		client_end(&clients[i]);
-	for (int i = 0; i < 2; i++)
-		assert_int_equal(members[i].connected, 2);
-}
-
 /* ---- a forked child ------------------------------------------------------ */
 
 static int use_in_child(void)
@@ -789,164 +560,6 @@ static void fork__child_closes_PARENT_GOES_ON(void **state)
 	assert_int_equal(stats(&members[1]).accepted, 2);
 }
 
-/* ---- threads ------------------------------------------------------------ */
-
-static struct worker workers[MEMBERS];
-
-static void workers_listen(bool end_at_once)
-{
-	for (int i = 0; i < MEMBERS; i++) {
-		struct worker *w = &workers[i];
-		const struct rdmamsg_listen_options o = {
-			.size = sizeof(o), .ep = &w->opts, .flags = shared,
-		};
-
-		worker_open(w, NULL);
-		if (end_at_once)
-			w->on.on_closed = NULL;
-		if (rdmamsg_listen(w->ctx, test_addr(), i ? port : "0", &o,
-				   &w->listener))
-			fail_msg("rdmamsg_listen: %s", rdmamsg_error());
-		listener_service(w->listener, port);
-	}
-	for (int i = 0; i < MEMBERS; i++)
-		worker_start(&workers[i]);
-}
-
-static void threads__each_has_its_share_AND_TALKS(void **state)
-{
-	static struct pair p;
-
-	workers_listen(false);
-	pair_init(&p, NULL);
-	for (int i = 0; i < 3 * MEMBERS; i++) {
-		client_connect(&p.c, port);
-		for (uint32_t n = 0; n < 20; n++)
-			client_echo(&p.c, HOW_SENDV, mixed_size(n), n);
-		WAIT_FOR(p.c.received == p.c.expected_count);
-		client_close(&p.c);
-	}
-	for (int i = 0; i < MEMBERS; i++) {
-		worker_wait_closed(&workers[i], 3);
-		worker_end(&workers[i]);
-		assert_int_equal(workers[i].connected, 3);
-		assert_int_equal(workers[i].echoed, 60);
-	}
-	pair_fini(&p);
-}
-
-static void close_here(struct rdmamsg *ctx, void *arg)
-{
-	struct worker *w = arg;
-
-	worker_check(w);
-	rdmamsg_listener_close(w->listener);
-}
-
-static unsigned int closed_at_workers(void)
-{
-	unsigned int sum = 0;
-
-	for (int i = 0; i < MEMBERS; i++)
-		sum += workers[i].closed;
-	return sum;
-}
-
-/* Each member in its order closes while clients connect. Others serve. */
-static void close_while_connecting(const int order[MEMBERS - 1])
-{
-	unsigned int total = 0;
-
-	clients_open();
-	workers_listen(false);
-	for (int i = 0; i < CLIENTS; i++) {
-		(void)client_dial(i);
-		if (i % (CLIENTS / MEMBERS) == CLIENTS / MEMBERS / 2 &&
-		    i / (CLIENTS / MEMBERS) < MEMBERS - 1) {
-			struct worker *w =
-				&workers[order[i / (CLIENTS / MEMBERS)]];
-
-			assert_int_equal(rdmamsg_submit(w->ctx, close_here, w),
-					 0);
-		}
-		test_pump(0);
-	}
-	WAIT_FOR(connected == CLIENTS || closed);
-	for (int i = 0; i < CLIENTS; i++)
-		if (clients[i].closed)
-			fail_msg("client %d: %s", i, clients[i].why.text);
-	for (int i = 0; i < CLIENTS; i++)
-		client_end(&clients[i]);
-	WAIT_FOR(closed_at_workers() == CLIENTS);
-	for (int i = 0; i < MEMBERS; i++) {
-		worker_end(&workers[i]);
-		total += workers[i].connected;
-	}
-	assert_int_equal(total, CLIENTS);
-}
-
-static void threads__first_members_close_OTHERS_SERVE_ALL(void **state)
-{
-	close_while_connecting((const int[]){ 0, 1, 2 });
-}
-
-static void threads__last_members_close_OTHERS_SERVE_ALL(void **state)
-{
-	close_while_connecting((const int[]){ 3, 2, 1 });
-}
-
-/* Contexts close while clients connect, and at last no one listens. */
-static void threads__contexts_close_EVERY_CLIENT_HEARS(void **state)
-{
-	struct rdmamsg_listener *l;
-
-	for (int round = 0; round < 5; round++) {
-		clients_open();
-		workers_listen(true);
-		for (int i = 0; i < CLIENTS; i++)
-			(void)client_dial(i);
-		WAIT_FOR(connected >= (unsigned int)(4 * round));
-		for (int i = 0; i < MEMBERS; i++)
-			rdmamsg_stop(workers[i].ctx);
-		for (int i = 0; i < MEMBERS; i++) {
-			pthread_join(workers[i].thread, NULL);
-			workers[i].thread = pthread_self();
-			rdmamsg_close(workers[i].ctx);
-		}
-		WAIT_FOR(closed == CLIENTS);
-		assert_int_equal(listen_alone(client_ctx, &l), 0);
-		test_close(client_ctx);
-	}
-}
-
-static bool device_is_there(void)
-{
-	struct rdmamsg_device_attr attr = { .size = sizeof(attr) };
-
-	return !rdmamsg_device_query(NULL, &attr);
-}
-
-/* The device goes while clients connect: each client hears of its end. */
-static void threads__device_removed_EVERY_CLIENT_HEARS(void **state)
-{
-	harm_find();
-	for (unsigned int round = 0; round < 3; round++) {
-		clients_open();
-		WAIT_FOR(device_is_there());
-		workers_listen(true);
-		for (int i = 0; i < CLIENTS; i++)
-			(void)client_dial(i);
-		WAIT_FOR(connected >= 8 * round);
-		harm_remove();
-		WAIT_FOR(closed == CLIENTS);
-		WAIT_FOR(harm_removed());
-		harm_add();
-		for (int i = 0; i < MEMBERS; i++)
-			worker_end(&workers[i]);
-		test_close(client_ctx);
-	}
-}
-
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -976,13 +589,7 @@ int main(int argc, char **argv)
 		TEST(options__key_of_the_context_IS_THE_SAME),
 		TEST(port__zero_IS_ANOTHER_EACH_TIME),
 		TEST(removed__all_members_HEAR_OF_IT_AND_LISTEN_AGAIN),
-		TEST(lane__reaches_any_member_SESSION_GOES_ON),
 		TEST(fork__child_closes_PARENT_GOES_ON),
-		TEST(threads__each_has_its_share_AND_TALKS),
-		TEST(threads__first_members_close_OTHERS_SERVE_ALL),
-		TEST(threads__last_members_close_OTHERS_SERVE_ALL),
-		TEST(threads__contexts_close_EVERY_CLIENT_HEARS),
-		TEST(threads__device_removed_EVERY_CLIENT_HEARS),
 	};
 
 	return test_main(tests, NULL, argc, argv);

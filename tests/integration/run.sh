@@ -17,8 +17,8 @@ set -eu
 programs="device errors arguments handles log stats ends fork connect setup
 	request_key
 	accept close word messages refs crc memory cookies credits burst loop
-	submit wait move listen_shared idle events dead death killed cycles failover
-	announce fast oob oob_records oob_strangers qp
+	submit wait move listen_lanes listen_shared listen_threads idle events dead death
+	killed cycles failover announce fast oob oob_records oob_strangers qp
 	raw rma op_timeout atomics
 	layout window features process left links shutdown
 	regcache srq srq_options pool pd guard group thousands
