@@ -422,6 +422,7 @@ int rdmamsg_listener_get_stats(const struct rdmamsg_listener *l,
 	rdmamsg__door_stats(l->door, &s);
 	s.listening = !l->dead;
 	s.removed = l->removed;
+	s.members = rdmamsg__shared_port_members(l);
 	return rdmamsg__give(stats, &s, sizeof(s));
 }
 

@@ -88,6 +88,20 @@ void rdmamsg__shared_port_put(struct shared_port *port)
 	free(port);
 }
 
+uint32_t rdmamsg__shared_port_members(const struct rdmamsg_listener *l)
+{
+	uint32_t count = 0;
+	struct list *n;
+
+	if (!l->shared)
+		return 0;
+	rdmamsg__shared_port_lock();
+	list_for_each(n, &l->shared->listeners)
+		count++;
+	rdmamsg__shared_port_unlock();
+	return count;
+}
+
 /* ---- what listeners of a port have in common --------------------------- */
 
 static bool same_text(const char *a, const char *b)

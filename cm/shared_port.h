@@ -50,6 +50,11 @@ int rdmamsg__shared_port_check(const struct shared_port *port,
 			       const struct rdmamsg_listener *l);
 void rdmamsg__shared_port_put(struct shared_port *port);
 
+/*
+ * Returns the number of listeners that share the port of l, l included, or 0 if
+ * the port is its own. Takes the lock.
+ */
+uint32_t rdmamsg__shared_port_members(const struct rdmamsg_listener *l);
 /* The listener with this number, or NULL. In the thread of ctx. */
 struct rdmamsg_listener *rdmamsg__listener_at(struct rdmamsg *ctx,
 					      uint32_t object);

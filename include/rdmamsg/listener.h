@@ -30,6 +30,8 @@ struct rdmamsg_listener_stats {
 	uint64_t rejected_draining;	/* after ..._drain(), shutdown */
 	uint64_t listening;		/* now: 0 while its device is removed */
 	uint64_t removed;		/* removals of its device */
+	/* now: listeners that share its port, itself included; 0: it is alone */
+	uint64_t members;
 };
 
 /* Fills *stats. -EINVAL: size is not set, or an argument is NULL. */

@@ -4,6 +4,7 @@
 #include "base/ctx.h"
 #include "base/list.h"
 #include "cm/connect.h"
+#include "cm/shared_port.h"
 #include "dc/dc.h"
 #include "device/codes.h"
 #include "device/cq.h"
@@ -349,12 +350,18 @@ static void dump_ep(const struct dump *d, const struct rdmamsg_ep *ep)
 static void dump_listener(const struct dump *d,
 			  const struct rdmamsg_listener *l)
 {
+	const uint32_t members = rdmamsg__shared_port_members(l);
 	struct rdmamsg_listener_stats s;
+	char shared[40] = "";
 
+	if (members)
+		snprintf(shared, sizeof(shared), ", shared by %u listeners",
+			 members);
 	rdmamsg__door_stats(l->door, &s);
-	say(d, "listener %p: port %u%s: %llu requests, %llu half-open, %llu "
+	say(d, "listener %p: port %u%s%s: %llu requests, %llu half-open, %llu "
 	    "endpoints, %llu accepted", (const void *)l,
-	    rdmamsg_listener_port(l), l->dead ? ", device removed" : l->draining ? ", draining" : "",
+	    rdmamsg_listener_port(l), shared, l->dead ? ", device removed" :
+	    l->draining ? ", draining" : "",
 	    (unsigned long long)s.requests, (unsigned long long)s.half_open,
 	    (unsigned long long)s.endpoints, (unsigned long long)s.accepted);
 	say(d, "  rejected by max_requests %llu, max_half_open %llu, "

@@ -484,6 +484,8 @@ static const struct metric listener_metrics[] = {
 	L("listening", listening,
 	  "Whether it listens: 1, or 0 while its device is removed."),
 	L("removed_total", removed, "Removals of the device."),
+	L("members", members, "Listeners that share the port, this one "
+	  "included; 0: it is alone."),
 	L("unproven_total", unproven,
 	  "Peers without the pre-shared key, or with another one."),
 };

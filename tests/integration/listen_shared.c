@@ -5,6 +5,7 @@
 #include "listen_port.h"
 
 #include <rdmamsg/device.h>
+#include <rdmamsg/diag.h>
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/failover.h>
 #include <rdmamsg/listener.h>
@@ -114,6 +115,45 @@ static void load__unanswered_requests_COUNT(void **state)
 		assert_int_equal(rdmamsg_reject(put_off_req[--put_off_count],
 						NULL, 0), 0);
 	WAIT_FOR(closed == 2);
+}
+
+/* ---- what is reported of the port --------------------------------------- */
+
+static void keep(void *arg, const char *text)
+{
+	strncat(arg, text, 8192 - strlen(arg) - 1);
+}
+
+static void check_reports(const struct member *m, unsigned int count)
+{
+	char text[8192] = "", want[64];
+	static char metrics[65536];
+
+	assert_int_equal(stats(m).members, count);
+	rdmamsg_dump(m->ctx, keep, text);
+	(void)snprintf(want, sizeof(want), count ?
+		       "port %s, shared by %u listeners:" : "port %s:", port,
+		       count);
+	assert_non_null(strstr(text, want));
+	assert_in_range(rdmamsg_stats_text(m->ctx, metrics, sizeof(metrics)), 1,
+			sizeof(metrics) - 1);
+	(void)snprintf(want, sizeof(want), ",port=\"%s\"} %u\n", port, count);
+	assert_non_null(strstr(strstr(metrics, "rdmamsg_listener_members{"),
+			       want));
+}
+
+static void reports__of_a_shared_port_COUNT_ITS_MEMBERS(void **state)
+{
+	members_open(3, shared);
+	for (int i = 0; i < 3; i++)
+		check_reports(&members[i], 3);
+	test_close(members[0].ctx);
+	member_close(&members[1]);
+	check_reports(&members[2], 1);
+	member_close(&members[2]);
+	members[0].ctx = test_open(NULL);
+	member_join(&members[0], 0, NULL);
+	check_reports(&members[0], 0);
 }
 
 /* ---- a thread that is stuck --------------------------------------------- */
@@ -568,6 +608,7 @@ int main(int argc, char **argv)
 		TEST(load__fewest_endpoints_GETS_THE_NEXT),
 		TEST(load__endpoints_of_the_program_COUNT),
 		TEST(load__unanswered_requests_COUNT),
+		TEST(reports__of_a_shared_port_COUNT_ITS_MEMBERS),
 		TEST(stuck__its_requests_WAIT_AND_OTHERS_ARE_SERVED),
 		TEST(stuck__its_queue_is_full_ANOTHER_SERVES),
 		TEST(stuck__peer_gives_up_IS_NOT_SERVED),
