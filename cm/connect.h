@@ -231,8 +231,9 @@ int rdmamsg__connect(struct rdmamsg *ctx, const struct connector *by,
 		     const char *host, const char *service,
 		     const struct rdmamsg_ep_options *opts,
 		     struct rdmamsg_ep **ret);
-/* Members 'again' and 'cancel' of both connectors. */
+/* Members 'again', 'refused' and 'cancel' of both connectors. */
 void rdmamsg__dial_again(struct rdmamsg_ep *ep);
+bool rdmamsg__dial_refused(struct rdmamsg_ep *ep);
 void rdmamsg__dial_stop(struct rdmamsg_ep *ep);
 /*
  * Tries the same address again after a back-off, because of a stale connection

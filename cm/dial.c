@@ -10,6 +10,7 @@
 #include "session/ep.h"
 #include "session/recv.h"
 #include "session/sessions.h"
+#include "session/tx.h"
 #include "wire/proto.h"
 
 #include <errno.h>
@@ -153,22 +154,39 @@ static bool keep_reason(struct rdmamsg_ep *ep)
 	return true;
 }
 
-void rdmamsg__dial_end(struct rdmamsg_ep *ep)
+/* Returns false if the time is over, or there is no memory. */
+static bool try_later(struct rdmamsg_ep *ep)
 {
-	if (!may_change(ep) || !keep_reason(ep)) {
-		rdmamsg__ep_kill(ep);
-		return;
-	}
+	if (!keep_reason(ep))
+		return false;
 	if (rdmamsg__now_ms() >= ep->deadline) {
 		rdmamsg__ep_tried(ep);
-		rdmamsg__ep_kill(ep);
-		return;
+		return false;
 	}
 	rdmamsg__ep_reason_forget(ep);
 	ep->connect.addr = ep->connect.addrs;
 	ep->connect.limit = PROTO_LIMIT_NONE;
 	ep->connect.unanswered = false;
 	back_off(ep, ep->connect.tries->last.text);
+	return true;
+}
+
+void rdmamsg__dial_end(struct rdmamsg_ep *ep)
+{
+	if (!may_change(ep) || !try_later(ep))
+		rdmamsg__ep_kill(ep);
+}
+
+bool rdmamsg__dial_refused(struct rdmamsg_ep *ep)
+{
+	/* before its receives, which the device may still write */
+	rdmamsg__lane_destroy_qp(&ep->lane);
+	rdmamsg__tx_cancel(ep, -ECANCELED);
+	rdmamsg__rx_discard(ep);
+	if (!try_later(ep))
+		return false;
+	rdmamsg__ep_anew(ep);
+	return true;
 }
 
 void rdmamsg__dial_failed(struct rdmamsg_ep *ep, enum rdmamsg_cause cause,

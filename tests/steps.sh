@@ -82,7 +82,8 @@ link_programs='device errors connect setup accept close messages refs memory mov
 	listen_lanes listen_shared listen_threads events failover oob
 	oob_records qp rma
 	op_timeout atomics layout window features regcache
-	srq pool pd guard group strangers auth ends burst shutdown word
+	srq pool pd guard group strangers auth ends burst shutdown successor
+	word
 	chain_native chain_carried team_native dc_native'
 
 # Programs that rest on what completions tell.

@@ -73,6 +73,7 @@ const struct connector rdmamsg__by_record = {
 	.resolved = rdmamsg__oob_resolved,
 	.redial = rdmamsg__oob_dial_again,
 	.again = rdmamsg__dial_again,
+	.refused = rdmamsg__dial_refused,
 	.stop = rdmamsg__oob_stop,
 	.cancel = rdmamsg__dial_stop,
 	.connected = rdmamsg__oob_connected,

@@ -76,6 +76,7 @@ const struct connector rdmamsg__by_cm = {
 	.resolved = rdmamsg__cm_resolved,
 	.redial = rdmamsg__cm_redial,
 	.again = rdmamsg__dial_again,
+	.refused = rdmamsg__dial_refused,
 	.another = rdmamsg__dial_lane,
 	.stop = rdmamsg__cm_abandon,
 	.cancel = rdmamsg__dial_stop,

@@ -22,6 +22,13 @@ struct auth *rdmamsg__auth_new(const struct secret *s)
 	return a;
 }
 
+void rdmamsg__auth_anew(struct auth *a)
+{
+	const struct secret secret = a->secret;
+
+	*a = (struct auth){ .secret = secret };
+}
+
 void rdmamsg__auth_free(struct auth *a)
 {
 	if (a)

@@ -31,6 +31,8 @@ struct auth {
 
 /* Returns NULL if there is no memory. */
 struct auth *rdmamsg__auth_new(const struct secret *s);
+/* For another try to connect, with a new nonce. */
+void rdmamsg__auth_anew(struct auth *a);
 /* Clears and frees. a may be NULL. */
 void rdmamsg__auth_free(struct auth *a);
 

@@ -49,6 +49,12 @@ struct connector {
 		       const char *service,
 		       const struct rdmamsg_ep_options *opts,
 		       struct rdmamsg_ep **ret);
+	/*
+	 * The peer has refused in its SETUP, and the lane has drained: frees it
+	 * and dials again after a back-off. Returns false if there is no time
+	 * left, or no memory; the reason is set.
+	 */
+	bool (*refused)(struct rdmamsg_ep *ep);
 	/* Stops dialling. */
 	void (*stop)(struct rdmamsg_ep *ep);
 	/* Stops all of connecting, also the resolving of a name. */

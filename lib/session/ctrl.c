@@ -598,6 +598,19 @@ void rdmamsg__ctrl_auth(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 	rdmamsg__ep_touch(ep);
 }
 
+/*
+ * Returns true if RDMAMSG_EP_RETRY waits for the successor of a context that was
+ * shut down after it had accepted this side. Without a host the program has
+ * carried the record, for one try only.
+ */
+static bool waits_for_successor(const struct rdmamsg_ep *ep,
+				const struct proto_setup *s)
+{
+	return s->refused == PROTO_REJECT_LIMIT &&
+	       s->limit == PROTO_LIMIT_DRAINING && ep->connect.host &&
+	       ep->opts.flags & RDMAMSG_EP_RETRY;
+}
+
 /* Handles the peer's SETUP. The accepting side answers with its own SETUP. */
 void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len)
 {
@@ -626,6 +639,7 @@ void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len)
 	}
 	if (s.refused) {
 		rdmamsg__ep_refused(ep, s.refused, s.limit);
+		ep->connect.redials = waits_for_successor(ep, &s);
 		rdmamsg__ep_kill(ep);
 		return;
 	}

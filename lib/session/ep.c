@@ -5,6 +5,9 @@
  *   RESOLVING -> REQUESTED -> SETUP -> OPEN -> CLOSING -> DRAINING -> CLOSED
  *       ^           |                   |
  *       +- BACKOFF -+     after a failure, any state before goes to DRAINING
+ *
+ * A lane that is refused in SETUP drains, too. If the endpoint is to dial again,
+ * BACKOFF follows in place of CLOSED.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -132,6 +135,16 @@ static int set_auth(struct rdmamsg_ep *ep)
 	       rdmamsg__fail(-ENOMEM, "no memory for an endpoint") : 0;
 }
 
+static void new_session(struct rdmamsg_ep *ep)
+{
+	(void)!getrandom(ep->connect.session, sizeof(ep->connect.session),
+			 GRND_NONBLOCK);
+	/* messages that the peer may send before it has our SETUP */
+	ep->credit.announced = ep->opts.srq ? ep->opts.srq->opts.floor :
+			ep->tuning.recv_depth;
+	ep->credit.granted = ep->credit.announced;
+}
+
 int rdmamsg__ep_new(struct rdmamsg *ctx, const struct connector *by,
 		    const struct rdmamsg_ep_options *opts,
 		    struct rdmamsg_ep **ret_ep)
@@ -168,8 +181,6 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct connector *by,
 		rdmamsg__ep_free(ep);
 		return ret;
 	}
-	(void)!getrandom(ep->connect.session, sizeof(ep->connect.session),
-			 GRND_NONBLOCK);
 	ctx->sessions->ep_count++;
 	list_add_tail(&ctx->sessions->eps, &ep->node);
 	ep->deadline = rdmamsg__now_ms() + ep->opts.timeout_ms;
@@ -180,12 +191,24 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct connector *by,
 	rdmamsg__srq_hold(ep->opts.srq);
 	rdmamsg__userpools_hold(&ep->opts);
 	rdmamsg__pd_hold(ep->opts.pd);
-	/* messages that the peer may send before it has our SETUP */
-	ep->credit.announced = ep->opts.srq ? ep->opts.srq->opts.floor :
-			ep->tuning.recv_depth;
-	ep->credit.granted = ep->credit.announced;
+	new_session(ep);
 	*ret_ep = ep;
 	return 0;
+}
+
+void rdmamsg__ep_anew(struct rdmamsg_ep *ep)
+{
+	struct connecting *c = &ep->connect;
+
+	c->hello_ok = c->established = c->setup_sent = c->setup_seen = false;
+	c->refused = PROTO_REJECT_NONE;
+	if (c->auth)
+		rdmamsg__auth_anew(c->auth);
+	ep->close = (struct closing){ .reason = ep->close.reason };
+	ep->lane = (struct lane){ .on = ep->lane.on, .v = ep->lane.v };
+	ep->ctrl.due = 0;
+	ep->credit = (struct credits){ 0 };
+	new_session(ep);
 }
 
 void rdmamsg_ep_hold(struct rdmamsg_ep *ep)
@@ -317,8 +340,10 @@ enum rdmamsg_state rdmamsg_ep_state(const struct rdmamsg_ep *ep)
 	case EP_OPEN:
 		return RDMAMSG_CONNECTED;
 	case EP_CLOSING:
-	case EP_DRAINING:
 		return RDMAMSG_CLOSING;
+	case EP_DRAINING:
+		return ep->connect.redials ? RDMAMSG_CONNECTING :
+		       RDMAMSG_CLOSING;
 	case EP_CLOSED:
 		return RDMAMSG_CLOSED;
 	default:

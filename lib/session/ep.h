@@ -188,6 +188,7 @@ struct connecting {
 	bool addrs_owned;
 	bool carrier;			/* brings a lane to a session */
 	bool inner;			/* of a sender, which closes it */
+	bool redials;			/* when the lane has drained */
 	uint8_t crowded;		/* looks for a place, while it waits */
 	struct addrinfo *addrs, *addr;	/* to try */
 	struct resolve *resolve;
@@ -347,6 +348,8 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct connector *by,
 		    struct rdmamsg_ep **ret);
 void rdmamsg__ep_free(struct rdmamsg_ep *ep);
 void rdmamsg__ep_connected(struct rdmamsg_ep *ep);
+/* The lane of a try is freed: forgets all that the try has agreed. */
+void rdmamsg__ep_anew(struct rdmamsg_ep *ep);
 void rdmamsg__ep_timeout(struct rdmamsg_ep *ep);	/* at its deadline */
 const char *rdmamsg__ep_state_name(enum ep_state state);
 /* Messages for rdmamsg_recv_wait(). */

@@ -53,6 +53,12 @@ static bool is_ending(const struct rdmamsg_ep *ep)
 	return ep->state >= EP_DRAINING && ep->state != EP_BACKOFF;
 }
 
+/* For the program, one that is to be dialled again still connects. */
+static bool has_ended(const struct rdmamsg_ep *ep)
+{
+	return is_ending(ep) && !ep->connect.redials;
+}
+
 void rdmamsg__ep_kill(struct rdmamsg_ep *ep)
 {
 	if (is_ending(ep) || rdmamsg__resume_instead(ep))
@@ -86,7 +92,10 @@ static void start_draining(struct rdmamsg_ep *ep)
 	ep->close.failing = ep->close.saying = false;
 	if (ep->ctx->tx->lane == &ep->lane)
 		rdmamsg__tx_flush(ep->ctx);
-	ep->connect.by->cancel(ep);
+	if (ep->connect.redials)
+		ep->connect.by->stop(ep);
+	else
+		ep->connect.by->cancel(ep);
 	if (!ep->lane.hot.qp)
 		return;
 	if (rdmamsg__lane_error(&ep->lane))
@@ -240,6 +249,26 @@ static void finish(struct rdmamsg_ep *ep)
 	tell_closed(ep);
 }
 
+/* Does not dial again after all. */
+static void stop_redialling(struct rdmamsg_ep *ep)
+{
+	if (!ep->connect.redials)
+		return;
+	ep->connect.redials = false;
+	ep->connect.by->cancel(ep);
+}
+
+static void drained(struct rdmamsg_ep *ep)
+{
+	if (ep->connect.redials && !ep->ctx->closing &&
+	    ep->connect.by->refused(ep)) {
+		ep->connect.redials = false;
+		return;
+	}
+	stop_redialling(ep);
+	finish(ep);
+}
+
 int rdmamsg__ep_made(struct rdmamsg_ep *ep, int ret, struct rdmamsg_ep **ret_ep)
 {
 	if (!ret) {
@@ -322,7 +351,7 @@ void rdmamsg__ep_progress_close(struct rdmamsg_ep *ep)
 		return;
 	start_draining(ep);
 	if (!ep->close.failing && rdmamsg__lane_is_drained(&ep->lane))
-		finish(ep);
+		drained(ep);
 }
 
 static void start_closing(struct rdmamsg_ep *ep)
@@ -343,14 +372,20 @@ void rdmamsg__ep_peer_closes(struct rdmamsg_ep *ep)
 	start_closing(ep);
 }
 
+static const char unconnected[] = "closed before it was connected";
+
 void rdmamsg_ep_close(struct rdmamsg_ep *ep)
 {
 	if (rdmamsg_ep_resume(ep))
 		return;
-	if (ep->state < EP_OPEN || ep->state == EP_BACKOFF) {
+	if (ep->connect.redials) {
+		rdmamsg__ep_reason_forget(ep);
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_ABORTED,
-				   -ECANCELED,
-				   "closed before it was connected");
+				   -ECANCELED, "%s", unconnected);
+		stop_redialling(ep);
+	} else if (ep->state < EP_OPEN || ep->state == EP_BACKOFF) {
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_ABORTED,
+				   -ECANCELED, "%s", unconnected);
 		rdmamsg__ep_kill(ep);
 		start_draining(ep);
 	} else if (ep->state == EP_OPEN) {
@@ -363,8 +398,9 @@ void rdmamsg_ep_close(struct rdmamsg_ep *ep)
 void rdmamsg__ep_abort(struct rdmamsg_ep *ep, enum rdmamsg_cause cause,
 		       int error, const char *text)
 {
-	if (is_ending(ep))
+	if (has_ended(ep))
 		return;
+	stop_redialling(ep);
 	/* an abort during a graceful close replaces its reason */
 	ep->close.aborted = cause == RDMAMSG_CAUSE_ABORTED;
 	rdmamsg__ep_reason_forget(ep);
@@ -395,7 +431,7 @@ int rdmamsg_ep_close_with(struct rdmamsg_ep *ep, uint32_t code,
 
 	if (ret)
 		return ret;
-	if (ep->state == EP_CLOSING || is_ending(ep))
+	if (ep->state == EP_CLOSING || has_ended(ep))
 		return rdmamsg__fail(-ESHUTDOWN, "the endpoint is closing");
 	if (ep->state == EP_OPEN)
 		rdmamsg__word_keep(ep, code, data, len);
@@ -410,7 +446,7 @@ int rdmamsg_ep_abort_with(struct rdmamsg_ep *ep, uint32_t code,
 
 	if (ret)
 		return ret;
-	if (is_ending(ep))
+	if (has_ended(ep))
 		return rdmamsg__fail(-ESHUTDOWN, "the endpoint is ending");
 	if (ep->state == EP_OPEN || ep->state == EP_CLOSING) {
 		rdmamsg__word_keep(ep, code, data, len);
