@@ -1824,6 +1824,36 @@ snapshot_late()
 	end_server TERM 0
 }
 
+# hundreds: the lines of the publisher that count its changes
+hundreds()
+{
+	grep -c ' changes$' "$work/server"
+}
+
+has_hundreds()
+{
+	[ "$(hundreds)" -ge "$1" ]
+}
+
+# A follower is cut off while the publisher makes 400 changes or more, of which it
+# keeps the last 256. The others are lost, and the follower asks for the table.
+snapshot_lost()
+{
+	RDMAMSG_DEVICE=soft RDMAMSG_SOFT_FABRIC=snapshot-$$
+	export RDMAMSG_DEVICE RDMAMSG_SOFT_FABRIC
+	addr=127.0.0.1
+	start "$bin/snapshot" publish 239.77.77.78 "$addr" 0 3000
+	follows cut
+	# shellcheck disable=SC2154 # follows has set it
+	returns 0 "$ctl" -p "$cut" port all blackhole
+	await has_hundreds $(($(hundreds) + 5))
+	returns 0 "$ctl" -p "$cut" port all up
+	ends_alike cut
+	expects cut 'changes are lost$'
+	[ "$(grep -c '^the table has' cut)" -ge 2 ]
+	end_server TERM 0
+}
+
 # cxx20 ARGUMENT...: a compiler that has coroutines, if there is one
 cxx20()
 {
@@ -3183,6 +3213,9 @@ run rpc-killed rpc_killed
 run kv kv_sample
 run kv-torn kv_torn
 run snapshot snapshot_late
+if beside
+then run snapshot-lost snapshot_lost
+fi
 if has_coroutines
 then run coroutine coroutine_sample
 else echo "skip coroutine # there is no compiler of C++20"
