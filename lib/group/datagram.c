@@ -145,7 +145,7 @@ int rdmamsg__carrier_send(struct carrier *c, uint32_t len,
 		wr.imm_data = htobe32(*to->imm);
 	}
 	/* a full queue always has a signaled request that will complete */
-	if (slot % every == every - 1 || to->signaled)
+	if (!((slot + 1) & (every - 1)) || to->signaled)
 		wr.send_flags |= IBV_SEND_SIGNALED;
 	if (len <= c->max_inline)
 		wr.send_flags |= IBV_SEND_INLINE;

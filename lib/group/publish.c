@@ -277,8 +277,9 @@ uint32_t rdmamsg__group_sent(const struct rdmamsg_group *g)
 	return g->pending ? g->pending->number : g->number;
 }
 
-static int send_new(struct rdmamsg_group *g, uint32_t number, uint64_t n,
-		    const struct gather *from, uint32_t *index)
+static inline int send_new(struct rdmamsg_group *g, uint32_t number,
+			   uint64_t n, const struct gather *from,
+			   uint32_t *index)
 {
 	const struct carrier_to to = destination(g, n);
 
