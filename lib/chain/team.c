@@ -43,6 +43,7 @@ static void leave(struct chain_ep *end)
 {
 	struct rdmamsg_ep *ep = end->team->owns ? end->ep : NULL;
 
+	end->team->members[end->rank] = NULL;
 	end->team = NULL;
 	end->busy = NULL;
 	rdmamsg__chain_ep_put(end);

@@ -4,6 +4,7 @@
 #include "common.h"
 
 #include <rdmamsg/chain.h>
+#include <rdmamsg/diag.h>
 #include <rdmamsg/listener.h>
 
 #define MOST	5u
@@ -336,6 +337,60 @@ static void connect__stranger_comes_IS_REJECTED(void **state)
 	test_close(ctx);
 }
 
+/* ---- a member that is no team ------------------------------------------- */
+
+/* Connects to member 0 of 3 as a member of this rank would. */
+static struct rdmamsg_ep *pose(struct rdmamsg *ctx, uint8_t rank)
+{
+	const uint8_t said[12] = { 'T', 'E', 'A', 'M', 3, 0, 0, 0, rank };
+	const struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .hello_data = said,
+		.hello_data_len = sizeof(said), .setup_data = said,
+		.setup_data_len = sizeof(said),
+	};
+	struct rdmamsg_ep *ep;
+
+	if (rdmamsg_connect(ctx, test_addr(), strrchr(addresses[0], ':') + 1,
+			    &opts, &ep))
+		fail_msg("rdmamsg_connect: %s", rdmamsg_error());
+	return ep;
+}
+
+static void find_closing(void *arg, const char *line)
+{
+	*(bool *)arg |= strstr(line, "closing") != NULL;
+}
+
+static bool any_closing(struct rdmamsg *ctx)
+{
+	bool ret = false;
+
+	rdmamsg_dump(ctx, find_closing, &ret);
+	return ret;
+}
+
+/* Member 2 has closed, and takes no part in the end, when member 1 comes. */
+static void connect__one_closes_before_the_last_FAILS(void **state)
+{
+	struct rdmamsg *first = test_open(NULL), *second = test_open(NULL);
+	struct rdmamsg_ep *ep;
+
+	choose_addresses();
+	start(0, 3);
+	ep = pose(second, 2);
+	WAIT_FOR(rdmamsg_ep_state(ep) == RDMAMSG_CONNECTED && test_idle());
+	rdmamsg_ep_close(ep);
+	test_drive(second);
+	UNTIL_BY(test_drive(members[0].ctx), any_closing(members[0].ctx));
+	(void)pose(first, 1);
+	UNTIL_BY((test_drive(first), test_drive(members[0].ctx)),
+		 members[0].done);
+	assert_int_equal(members[0].status, -ESHUTDOWN);
+	stop(0, 1);
+	test_close(first);
+	test_close(second);
+}
+
 /* ---- ending early ------------------------------------------------------ */
 
 static void destroy__while_connecting_NO_ON_DONE(void **state)
@@ -433,6 +488,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(connect__same_rank_twice_SECOND_IS_TOLD),
 	TEST(connect__no_member_there_EPROTO),
 	TEST(connect__stranger_comes_IS_REJECTED),
+	TEST(connect__one_closes_before_the_last_FAILS),
 	TEST(destroy__while_connecting_NO_ON_DONE),
 	TEST(abort__while_connecting_ECANCELED),
 	TEST(close__while_connecting_NOTHING_LEFT),
