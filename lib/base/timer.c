@@ -85,18 +85,31 @@ static void down(struct timers *ts, struct timer *t)
 	place(ts, t, pos);
 }
 
+static uint64_t next(const struct timers *ts)
+{
+	return ts->count ? ts->heap[0]->when : 0;
+}
+
+/* 0: never */
+static void set_fd(struct timers *ts, uint64_t when)
+{
+	struct itimerspec its = { 0 };
+
+	if (when) {
+		its.it_value.tv_sec = (time_t)(when / 1000);
+		its.it_value.tv_nsec = (long)(when % 1000) * 1000000 + 1;
+	}
+	(void)timerfd_settime(ts->fd, TFD_TIMER_ABSTIME, &its, NULL);
+	ts->armed = when;
+}
+
 /* Waking too early is harmless. Waking too late is not. */
 static void arm(struct timers *ts)
 {
-	struct itimerspec its = { 0 };
-	uint64_t when = ts->count ? ts->heap[0]->when : 0;
+	const uint64_t when = next(ts);
 
-	if (!when || (ts->armed && ts->armed <= when))
-		return;
-	its.it_value.tv_sec = (time_t)(when / 1000);
-	its.it_value.tv_nsec = (long)(when % 1000) * 1000000 + 1;
-	(void)timerfd_settime(ts->fd, TFD_TIMER_ABSTIME, &its, NULL);
-	ts->armed = when;
+	if (when && (!ts->armed || ts->armed > when))
+		set_fd(ts, when);
 }
 
 void rdmamsg__timer_set(struct timers *ts, struct timer *t, uint64_t ms)
@@ -135,9 +148,13 @@ int rdmamsg__timers_run(struct timers *ts)
 		struct timer *t = ts->heap[0];
 
 		rdmamsg__timer_stop(ts, t);
+		/* for those that are left, if a callback does not return */
+		arm(ts);
 		t->fn(t);
 		n++;
 	}
+	if (ts->armed && ts->armed <= now)
+		set_fd(ts, next(ts));
 	arm(ts);
 	return n;
 }

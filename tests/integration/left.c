@@ -6,6 +6,7 @@
 
 #include <rdmamsg/group.h>
 #include <rdmamsg/memory.h>
+#include <rdmamsg/timer.h>
 
 static struct pair p;
 
@@ -278,6 +279,36 @@ static void on_closed_of_a_group__left_IS_CALLED_ONCE(void **state)
 	assert_int_equal(farewells, 1);
 }
 
+static bool expired;
+
+static void jump(struct rdmamsg_timer *timer, void *user)
+{
+	longjmp(out, 1);
+}
+
+static void expire(struct rdmamsg_timer *timer, void *user)
+{
+	expired = true;
+}
+
+/* Nothing else of the context makes the loop look at its timers. */
+static void on_timer__left_LATER_TIMERS_EXPIRE(void **state)
+{
+	struct rdmamsg *ctx = test_open(NULL);
+	struct rdmamsg_timer *first, *second;
+
+	expired = false;
+	assert_int_equal(rdmamsg_timer_create(ctx, jump, NULL, &first), 0);
+	assert_int_equal(rdmamsg_timer_create(ctx, expire, NULL, &second), 0);
+	assert_int_equal(rdmamsg_timer_start(first, 1, 0), 0);
+	assert_int_equal(rdmamsg_timer_start(second, 2, 0), 0);
+	if (!setjmp(out))
+		for (;;)
+			(void)call_one(ctx, 2);
+	WAIT_FOR(expired);
+	test_close(ctx);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -286,6 +317,7 @@ int main(int argc, char **argv)
 		TEST(message__shared_in_a_callback_left_STAYS),
 		TEST(callback__left_often_shared_receives_REMAIN),
 		TEST(on_closed_of_a_group__left_IS_CALLED_ONCE),
+		TEST(on_timer__left_LATER_TIMERS_EXPIRE),
 	};
 
 	return test_main(tests, NULL, argc, argv);
