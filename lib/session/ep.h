@@ -127,8 +127,8 @@ struct sending {
 	struct op_chunk *op_chunks;
 	struct list queue;		/* accepted, not yet posted: op */
 	struct op *orphans;		/* accepted, but posting failed */
-	struct op *canceled;		/* by the program; not completed yet */
 	struct op *untold; /* last of those that ended, in a circle, or NULL */
+	struct op *canceled;		/* by the program; the same */
 };
 
 /* SETUP, AUTH, CREDIT, PING, PONG, CLOSE, DONE. */

@@ -99,10 +99,14 @@ void rdmamsg__flow_take_back(struct rdmamsg_ep *ep, struct op *op)
 
 static void cancel(struct rdmamsg_ep *ep, struct op *op)
 {
+	struct op *last = ep->send.canceled;
+
 	rdmamsg__flow_take_back(ep, op);
 	if (op->tell == TELL_DEADLINE)
 		rdmamsg__deadline_stop(ep, op->cookie);
-	op->next = ep->send.canceled;
+	op->next = last ? last->next : op;
+	if (last)
+		last->next = op;
 	ep->send.canceled = op;
 	ep->ctrl.due |= CTRL_CANCELED;
 }
@@ -134,22 +138,29 @@ int rdmamsg_ep_cancel(struct rdmamsg_ep *ep, void *cookie)
 			     "cookie");
 }
 
+static struct op *take_canceled(struct rdmamsg_ep *ep)
+{
+	struct op *last = ep->send.canceled, *op = last->next;
+
+	last->next = op->next;
+	if (op == last) {
+		ep->send.canceled = NULL;
+		ep->ctrl.due &= ~CTRL_CANCELED;
+	}
+	return op;
+}
+
+/* If a callback does not return, the others wait for the next call. */
 void rdmamsg__flow_canceled(struct rdmamsg_ep *ep)
 {
-	struct op *op = ep->send.canceled, *ordered = NULL, *next;
+	const struct op *op = NULL, *last = ep->send.canceled;
 
-	ep->send.canceled = NULL;
-	ep->ctrl.due &= ~CTRL_CANCELED;
-	/* the last one of the list was cancelled first */
-	for (; op; op = next) {
-		next = op->next;
-		op->next = ordered;
-		ordered = op;
-	}
-	for (op = ordered; op; op = next) {
-		next = op->next;
+	while (ep->send.canceled && op != last) {
+		struct op *next = take_canceled(ep);
+
+		op = next;
 		ep->ctx->loop.told = true;
-		rdmamsg__op_complete(ep, op, -ECANCELED);
+		rdmamsg__op_complete(ep, next, -ECANCELED);
 	}
 }
 

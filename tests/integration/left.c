@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 
+#include <rdmamsg/flow.h>
 #include <rdmamsg/group.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/timer.h>
@@ -279,6 +280,47 @@ static void on_closed_of_a_group__left_IS_CALLED_ONCE(void **state)
 	assert_int_equal(farewells, 1);
 }
 
+static void jump_canceled(struct end *e)
+{
+	if (!e->sent_failed)
+		return;
+	e->then_sent = NULL;
+	longjmp(out, 1);
+}
+
+/* Sends until three wait for the server, which does nothing. */
+static void fill_queue(void)
+{
+	struct rdmamsg_ep_flow_attr flow = { .size = sizeof(flow) };
+
+	for (uint32_t n = 1; flow.queued < 3; n++) {
+		assert_int_equal(end_send(&p.c, HOW_SEND, 100, n), 0);
+		assert_int_equal(rdmamsg_ep_flow_query(p.c.ep, &flow), 0);
+	}
+}
+
+static void on_complete__left_OTHERS_CANCELED_ARE_TOLD(void **state)
+{
+	struct cookie *c;
+
+	pair_init(&p, NULL);
+	p.c.opts.send_queue = 64;
+	p.s.expect_nothing = true;
+	pair_listen(&p);
+	pair_connect(&p);
+	fill_queue();
+	c = p.c.cookies;
+	for (int i = 0; i < 3; i++, c = c->next)
+		assert_int_equal(rdmamsg_ep_cancel(p.c.ep, c), 0);
+	p.c.then_sent = jump_canceled;
+	if (!setjmp(out))
+		for (;;)
+			(void)call_one(p.c.ctx, 0);
+	WAIT_FOR(p.c.closed && p.s.closed);
+	end_check_cookies(&p.c);
+	pair_fini(&p);
+}
+
 static bool expired;
 
 static void jump(struct rdmamsg_timer *timer, void *user)
@@ -317,6 +359,7 @@ int main(int argc, char **argv)
 		TEST(message__shared_in_a_callback_left_STAYS),
 		TEST(callback__left_often_shared_receives_REMAIN),
 		TEST(on_closed_of_a_group__left_IS_CALLED_ONCE),
+		TEST(on_complete__left_OTHERS_CANCELED_ARE_TOLD),
 		TEST(on_timer__left_LATER_TIMERS_EXPIRE),
 	};
 
