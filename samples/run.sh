@@ -981,6 +981,27 @@ assert "\nrdmamsg_programs 0\n" in text and "pid=" not in text, text'
 	kill -INT "$scraper"
 	wait "$scraper"
 	trap - EXIT
+	serve_metrics --metrics="$at" --stats=talker
+	# another program that has the socket does not fill the memory
+	metrics_say '
+import socket, threading
+def talk(listener):
+    s = listener.accept()[0]
+    try:
+        s.sendall(b"# HELP rdmamsg_x x\n" + b"rdmamsg_x 1\n" * 2000000)
+    except OSError:
+        pass
+    s.close()
+listener = socket.socket(socket.AF_UNIX)
+listener.bind("talker")
+listener.listen(1)
+threading.Thread(target=talk, args=(listener,), daemon=True).start()
+text = get()[1]
+assert "\nrdmamsg_contexts_silent 1\n" in text, text[:1000]
+assert "rdmamsg_x" not in text'
+	kill "$scraper"
+	wait "$scraper"
+	trap - EXIT
 }
 
 info_mistakes()

@@ -160,13 +160,18 @@ static void dial(struct source *s, const char *word)
 	(void)send(s->fd, word, strlen(word), MSG_NOSIGNAL);
 }
 
-static void take(struct source *s)
+/* Once in a turn, so that one that writes without end has no more time. */
+static void take(struct source *s, size_t most)
 {
-	char buf[16384];
-	ssize_t n;
+	char buf[65536];
+	ssize_t n = read(s->fd, buf, sizeof(buf));
 
-	while ((n = read(s->fd, buf, sizeof(buf))) > 0)
+	if (n > 0) {
 		append(&s->text, buf, (size_t)n);
+		if (most && s->text.len > most)
+			end(s, EMSGSIZE);
+		return;
+	}
 	if (n < 0 && errno == EAGAIN)
 		return;
 	/* a text ends with a whole line */
@@ -204,7 +209,7 @@ void sources_read(struct sources *s, const char *word, int patience_ms)
 		(void)poll(p, s->count, (int)rest);
 		for (size_t i = 0; i < s->count; i++)
 			if (p[i].revents)
-				take(&s->at[i]);
+				take(&s->at[i], s->most);
 	}
 	for (size_t i = 0; i < s->count; i++)
 		if (s->at[i].fd >= 0 || s->at[i].error == EAGAIN)

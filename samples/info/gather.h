@@ -28,6 +28,7 @@ struct source {
 struct sources {
 	struct source *at;
 	size_t count;
+	size_t most;			/* bytes of a text; 0: any number */
 };
 
 struct metric {
@@ -46,7 +47,7 @@ void append(struct text *t, const char *s, size_t len);
 void sources_find(struct sources *s, const char *path);
 /*
  * Asks all at the same time with a word, which ends with a line feed. Each then
- * has its text or an error.
+ * has its text or an error. EMSGSIZE: it says too much.
  */
 void sources_read(struct sources *s, const char *word, int patience_ms);
 void sources_free(struct sources *s);

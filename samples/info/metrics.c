@@ -27,6 +27,7 @@
 
 #define BACKLOG		16
 #define VARIABLE	"RDMAMSG_STATS="
+#define TEXT_MAX	((size_t)16 << 20)	/* of a context */
 
 /* ---- the programs ----------------------------------------------------- */
 
@@ -119,7 +120,7 @@ static bool is_counted(const struct sources *s, size_t n)
 static void gather(const char *path, struct text *body)
 {
 	struct metrics metrics = { 0 };
-	struct sources s = { 0 };
+	struct sources s = { .most = TEXT_MAX };
 	size_t programs = 0, silent = 0;
 
 	if (path)
