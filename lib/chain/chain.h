@@ -224,6 +224,8 @@ void rdmamsg__team_step_failed(struct rdmamsg_team *t,
 void rdmamsg__team_closed(struct chain_ep *end);
 /* Returns true if the message is a FAIL. */
 bool rdmamsg__team_takes(struct chain_ep *end, const struct rdmamsg_msg *msg);
+/* The context shuts down: no team goes on connecting. Runs no callback. */
+void rdmamsg__teams_unform(struct rdmamsg *ctx);
 /* Repeats a FAIL that had no room. */
 void rdmamsg__team_writable(struct chain_ep *end);
 

@@ -525,6 +525,21 @@ static void abort_as(struct rdmamsg_team *t, const char *what)
 	fail(t, &r);
 }
 
+void rdmamsg__teams_unform(struct rdmamsg *ctx)
+{
+	struct list *n;
+
+	list_for_each(n, &ctx->chains->teams) {
+		struct rdmamsg_team *t = list_entry(n, struct rdmamsg_team,
+						    node);
+
+		if (!t->mesh)
+			continue;
+		drop_mesh(t);
+		abort_as(t, "shut the context down");
+	}
+}
+
 void rdmamsg_team_destroy(struct rdmamsg_team *t)
 {
 	if (!t || rdmamsg__try(rdmamsg__ctx_check(t->ctx)))

@@ -129,6 +129,7 @@ static int begin(struct rdmamsg *ctx)
 	rdmamsg__timer_init(&ctx->shutdown.timer, on_timer);
 	ctx->shutdown.begun = true;
 	ctx->settle = settle;
+	rdmamsg__teams_unform(ctx);
 	rdmamsg__listeners_drain(ctx);
 	rdmamsg__requests_turn_away(ctx);
 	rdmamsg__groups_leave(ctx);

@@ -432,6 +432,17 @@ static void shutdown__while_connecting_ENDS(void **state)
 	stop(0, 2);
 }
 
+/* Nobody has come yet, and so no endpoint ends. */
+static void shutdown__while_alone_ENDS_FIRST(void **state)
+{
+	choose_addresses();
+	start(0, 2);
+	assert_int_equal(rdmamsg_shutdown_wait(members[0].ctx, WAIT_MS), 0);
+	assert_int_equal(members[0].done, 1);
+	assert_blamed(0, 0, -ECANCELED, "shut the context down");
+	stop(0, 1);
+}
+
 /* The endpoints of a team that has connected close with it, gracefully. */
 static void destroy__connected_PEERS_SEE_A_CLOSE(void **state)
 {
@@ -493,6 +504,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(abort__while_connecting_ECANCELED),
 	TEST(close__while_connecting_NOTHING_LEFT),
 	TEST(shutdown__while_connecting_ENDS),
+	TEST(shutdown__while_alone_ENDS_FIRST),
 	TEST(destroy__connected_PEERS_SEE_A_CLOSE),
 	TEST(connect__wrong_argument_EINVAL),
 };
