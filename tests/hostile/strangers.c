@@ -2,13 +2,14 @@
 /*
  * Strangers that know what everybody knows: addresses, an access key, the
  * protocol, a request that was seen. A server has a target of DC, a group with
- * repair and two listeners, one with a pre-shared key, and an innocent uses the
- * first two all the time. Each flood has a budget: memory
- * of the server for a stranger, and answers for what it sends. Only on the soft
- * HCA, which has DC everywhere. iWARP has no groups.
+ * repair and listeners, one with a pre-shared key, and an innocent uses the first
+ * two all the time. Each flood has a budget: memory of the server for a stranger,
+ * answers for what it sends, and the time until the innocent is served. Only on
+ * the soft HCA, which has DC everywhere. iWARP has no groups.
  * Usage: strangers [ADDRESS]
  */
 #include "base/ctx.h"
+#include "base/util.h"
 #include "dc/dc.h"
 #include "dc/flight.h"
 #include "dc/port.h"
@@ -57,17 +58,24 @@
 #define REPLAYS		5
 #define REPLAY_MS	500		/* in which a replay may try */
 #define SECRET		"a pre-shared key of a test"
+#define WIDE		256		/* senders, at a target of its own */
 #define NOBODY		65534
 #define STEP_MS		60000
 #define SMALL		(64u << 10)	/* bytes, for all HELLOs together */
+#define SERVED_MS	15000u	/* for a message of an innocent */
 
 static struct shared {
 	struct harm harm;
-	_Atomic uint32_t dc_port, port, keyed_port;
+	_Atomic uint32_t dc_port, wide_port, port, keyed_port;
 	_Atomic bool quit, want;
 	_Atomic uint32_t rounds, heard;	/* of the innocent */
+	_Atomic uint64_t longest;	/* ms, of its messages since goes_on() */
+	_Atomic uint32_t kill_at;	/* a port of DC; 0: kill nobody */
+	_Atomic uint32_t to_kill, killed;
+	_Atomic bool is_sending;	/* the process that is next */
 	uint64_t heap;			/* of the server, in bytes */
-	struct rdmamsg_dc_target_attr target;
+	struct rdmamsg_dc_target_attr target, wide;
+	uint32_t bound;			/* initiators of 'wide' */
 	struct rdmamsg_group_stats group;
 } *shared;
 
@@ -95,12 +103,16 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	rdmamsg_msg_free(msg);
 }
 
-static void tell(struct rdmamsg_dc_target *t, struct rdmamsg_group *g)
+static void tell(struct rdmamsg_dc_target *t, struct rdmamsg_dc_target *wide,
+		 struct rdmamsg_group *g)
 {
 	shared->heap = mallinfo2().uordblks;
 	shared->target.size = sizeof(shared->target);
+	shared->wide.size = sizeof(shared->wide);
+	shared->bound = wide->dc ? wide->dc->bound : 0;
 	shared->group.size = sizeof(shared->group);
 	if (rdmamsg_dc_target_query(t, &shared->target) ||
+	    rdmamsg_dc_target_query(wide, &shared->wide) ||
 	    (g && rdmamsg_group_get_stats(g, &shared->group)))
 		harmed("server: %s", rdmamsg_error());
 	shared->want = false;
@@ -109,7 +121,7 @@ static void tell(struct rdmamsg_dc_target *t, struct rdmamsg_group *g)
 static int server(void)
 {
 	static uint8_t data[3000];
-	const struct rdmamsg_dc_target_options to = {
+	struct rdmamsg_dc_target_options to = {
 		.size = sizeof(to), .access_key = KEY, .max_senders = SENDERS,
 		.on_message = on_dc_message,
 	};
@@ -130,7 +142,7 @@ static int server(void)
 		.size = sizeof(ep), .handlers = &on, .failover = &failover,
 	};
 	struct rdmamsg_listen_options lo = { .size = sizeof(lo), .ep = &ep };
-	struct rdmamsg_dc_target *t;
+	struct rdmamsg_dc_target *t, *wide;
 	struct rdmamsg_listener *l;
 	struct rdmamsg_group *g = NULL;
 	struct rdmamsg *ctx;
@@ -151,6 +163,12 @@ static int server(void)
 		return 1;
 	}
 	shared->keyed_port = rdmamsg_listener_port(l);
+	to.max_senders = WIDE;
+	if (rdmamsg_dc_target_create(ctx, address, "0", &to, &wide)) {
+		harmed("server: %s", rdmamsg_error());
+		return 1;
+	}
+	shared->wide_port = rdmamsg_dc_target_port(wide);
 	shared->dc_port = rdmamsg_dc_target_port(t);
 	while (!shared->quit) {
 		if (rdmamsg_wait(ctx, 5) < 0)
@@ -159,7 +177,7 @@ static int server(void)
 		if (ret && ret != -EAGAIN && ret != -ENOTCONN)
 			harmed("server: %s", rdmamsg_error());
 		if (shared->want)
-			tell(t, g);
+			tell(t, wide, g);
 	}
 	rdmamsg_close(ctx);
 	return 0;
@@ -202,7 +220,7 @@ static void on_gap(struct rdmamsg_group *g,
 	harmed("innocent: messages %u to %u are lost", first, last);
 }
 
-static int dc_address(struct rdmamsg *ctx, void (*sent)(
+static int dc_address(struct rdmamsg *ctx, uint32_t to, void (*sent)(
 			struct rdmamsg_dc_sender *, struct rdmamsg_dc_address *,
 			void *, int), struct rdmamsg_dc_address **ret)
 {
@@ -213,7 +231,7 @@ static int dc_address(struct rdmamsg *ctx, void (*sent)(
 	struct rdmamsg_dc_sender *s;
 	char port[8];
 
-	snprintf(port, sizeof(port), "%u", shared->dc_port);
+	snprintf(port, sizeof(port), "%u", to);
 	return rdmamsg_dc_sender_create(ctx, &so, &s) ?:
 	       rdmamsg_dc_address_create(s, address, port, KEY, NULL, ret);
 }
@@ -230,16 +248,22 @@ static int innocent(void)
 	struct rdmamsg_dc_address *a;
 	struct rdmamsg_group *g;
 	struct rdmamsg *ctx;
+	uint64_t begun = 0;
 	bool sent = true;
 
 	UNTIL(shared->dc_port || shared->quit);
-	if (rdmamsg_open(&ctx, NULL) || dc_address(ctx, on_sent, &a) ||
+	if (rdmamsg_open(&ctx, NULL) ||
+	    dc_address(ctx, shared->dc_port, on_sent, &a) ||
 	    (!iwarp && rdmamsg_group_join(ctx, GROUP, &go, &g))) {
 		harmed("innocent: %s", rdmamsg_error());
 		return 1;
 	}
 	while (!shared->quit) {
+		if (sent && begun)
+			shared->longest = max(shared->longest,
+					      now_ms() - begun);
 		if (sent && !rdmamsg_dc_send(a, "x", 1, 0, &sent)) {
+			begun = now_ms();
 			sent = false;
 			shared->rounds++;
 		}
@@ -250,7 +274,7 @@ static int innocent(void)
 	return 0;
 }
 
-/* The innocent goes on with both. */
+/* The innocent goes on with both, and has not waited long since the last call. */
 static bool goes_on(void)
 {
 	const uint32_t rounds = shared->rounds + 10;
@@ -258,6 +282,10 @@ static bool goes_on(void)
 
 	UNTIL(harm->done || (shared->rounds >= rounds &&
 			     shared->heard >= heard));
+	if (shared->longest > SERVED_MS)
+		harmed("innocent: %llu ms for a message",
+		       (unsigned long long)shared->longest);
+	shared->longest = 0;
 	return !harm->done && shared->rounds >= rounds &&
 	       shared->heard >= heard;
 }
@@ -279,7 +307,7 @@ static struct dc_session *begin_dc(void)
 {
 	struct rdmamsg_dc_address *a;
 
-	if (dc_address(ctx, on_stranger_sent, &a) ||
+	if (dc_address(ctx, shared->dc_port, on_stranger_sent, &a) ||
 	    rdmamsg_dc_send(a, "x", 1, 0, &was_sent))
 		return NULL;
 	UNTIL_DOING(was_sent, rdmamsg_wait(ctx, 5));
@@ -358,6 +386,8 @@ static void guesses(struct dc_session *x)
 		"sessions, then %llu; %s", n, (unsigned long long)sessions,
 		(unsigned long long)shared->target.sessions, harm->text);
 }
+
+#include "killed.h"
 
 /* ---- the stranger, in the group ---------------------------------------- */
 
@@ -684,6 +714,7 @@ static void connects(void)
 static const char *const not_on_iwarp[] = {
 	"dc-hellos # iWARP has no datagrams",
 	"dc-guesses # iWARP has no datagrams",
+	"dc-killed # iWARP has no datagrams",
 	"group-requests # iWARP has no datagrams",
 	"sessions-of-nobody # iWARP connects queue pairs only", NULL,
 };
@@ -698,6 +729,7 @@ static void by_datagrams(void)
 	} else {
 		verdict("dc", false, "no session: %s", rdmamsg_error());
 	}
+	killed();
 	nacks();
 }
 
@@ -705,8 +737,8 @@ int main(int argc, char **argv)
 {
 	const char *device = getenv("RDMAMSG_DEVICE");
 	const char *link = getenv("RDMAMSG_SOFT_LINK");
-	pid_t pids[4];
-	int n = 2;
+	pid_t pids[5];
+	int n = 3;
 
 	if (!device || strcmp(device, "soft") ||
 	    !getenv("RDMAMSG_SOFT_FABRIC")) {
@@ -724,9 +756,10 @@ int main(int argc, char **argv)
 	iwarp = link && !strcmp(link, "iwarp");
 	pids[0] = start(server);
 	pids[1] = start(innocent);
+	pids[2] = start(killer);
 	UNTIL(harm->done || iwarp || shared->heard >= 2 * KEPT);
 	/* only root can become another user */
-	while (!getuid() && n < 4)
+	while (!getuid() && n < 5)
 		pids[n++] = start(crowd);
 	if (rdmamsg_open(&ctx, NULL) || !goes_on()) {
 		printf("not ok innocent: %s %s\n", harm->text,
@@ -746,8 +779,9 @@ int main(int argc, char **argv)
 		shared->rounds, shared->heard, harm->text);
 	shared->quit = true;
 	rdmamsg_close(ctx);
-	while (n-- > 2)
+	while (n-- > 3)
 		ended_well(pids[n], "crowd");
+	ended_well(pids[2], "killer");
 	ended_well(pids[1], "innocent");
 	ended_well(pids[0], "server");
 	return failures ? 1 : 0;

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Senders of DC that are killed, one after the other: a part of strangers.c. */
+#ifndef HOSTILE_KILLED_H
+#define HOSTILE_KILLED_H
+
+#define KILLS		50u
+#define LATER_MS	20u	/* until a kill, at most */
+
+/* Sends all the time, until it is killed. */
+static int victim(void)
+{
+	struct rdmamsg_dc_address *a;
+	struct rdmamsg *own;
+
+	if (rdmamsg_open(&own, NULL) ||
+	    dc_address(own, shared->kill_at, on_stranger_sent, &a)) {
+		harmed("victim: %s", rdmamsg_error());
+		return 1;
+	}
+	for (;;) {
+		/* without room, the next turn sends */
+		(void)rdmamsg_dc_send(a, "x", 1, 0, &was_sent);
+		(void)rdmamsg_wait(own, 1);
+		shared->is_sending |= was_sent;
+	}
+}
+
+static void kill_one(void)
+{
+	pid_t pid;
+
+	shared->is_sending = false;
+	pid = start(victim);
+	UNTIL(shared->is_sending || shared->quit || harm->done);
+	usleep((useconds_t)(random() % (LATER_MS + 1)) * 1000);
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+	if (!shared->is_sending)
+		harmed("victim: not served in %u ms", STEP_MS);
+	shared->killed++;
+}
+
+/* A process without a context, so that its children may have one. */
+static int killer(void)
+{
+	while (!shared->quit)
+		if (shared->killed < shared->to_kill)
+			kill_one();
+		else
+			usleep(1000);
+	/* a sanitizer would tell of what start() has left to children */
+	return 0;
+}
+
+static void kill_some(uint32_t port, uint32_t n)
+{
+	shared->kill_at = port;
+	shared->to_kill = shared->killed + n;
+	UNTIL_DOING(shared->killed == shared->to_kill || harm->done,
+		    (void)rdmamsg_wait(ctx, 5));
+}
+
+/* Returns the ms until a new sender is served, or UINT64_MAX. */
+static uint64_t serve_next(uint32_t port)
+{
+	struct rdmamsg_dc_address *a;
+	uint64_t begun = now_ms();
+
+	was_sent = false;
+	if (dc_address(ctx, port, on_stranger_sent, &a) ||
+	    rdmamsg_dc_send(a, "x", 1, 0, &was_sent))
+		return UINT64_MAX;
+	UNTIL_DOING(was_sent, (void)rdmamsg_wait(ctx, 5));
+	rdmamsg_dc_sender_destroy(a->sender);
+	return was_sent ? now_ms() - begun : UINT64_MAX;
+}
+
+/* Waits until the target knows no sender any more. */
+static void await_none(void)
+{
+	UNTIL_DOING((ask_server(), !shared->wide.sessions && !shared->bound),
+		    (void)rdmamsg_wait(ctx, 5));
+}
+
+/* The first round leaves initiators for the next one, which leaves nothing. */
+static void killed(void)
+{
+	uint64_t heap, begun, served;
+
+	kill_some(shared->wide_port, KILLS);
+	await_none();
+	heap = shared->heap;
+	kill_some(shared->wide_port, KILLS);
+	served = serve_next(shared->wide_port);
+	begun = now_ms();
+	await_none();
+	verdict("dc-killed", shared->killed == 2 * KILLS &&
+		served <= SERVED_MS && !shared->wide.sessions &&
+		!shared->bound && shared->heap <= heap + SMALL && goes_on(),
+		"%u killed, the next served after %llu ms; %llu sessions and %u "
+		"initiators after %llu ms, %lld bytes more; %s", shared->killed,
+		(unsigned long long)served,
+		(unsigned long long)shared->wide.sessions, shared->bound,
+		(unsigned long long)(now_ms() - begun),
+		(long long)(shared->heap - heap), harm->text);
+}
+
+#endif
