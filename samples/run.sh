@@ -533,6 +533,30 @@ conform_peer()
 	complains 2 'is no case' "$conform" -d soft0 peer__send_COMES_BACK
 	complains 2 'a number from 1 to 65535' "$conform" --service=0
 }
+
+# Clients at one time, beside another that takes all that it gets: each is served.
+conform_crowd()
+{
+	start "$soft" "$conform" server -a 127.0.0.1 --service=$PEER_PORT
+	"$soft" "$build/tests/soft/flood" "$port" >flooded 2>&1 &
+	flood=$!
+	await grep -q '^busy' flooded
+	for i in 1 2 3
+	do
+		"$soft" timeout $LIMIT "$conform" -d soft0 -v --peer=127.0.0.1 \
+			--service="$port" >"crowd.$i" 2>&1 &
+		eval "crowd$i=\$!"
+	done
+	status=0
+	wait "$crowd1" || status=$?
+	wait "$crowd2" || status=$?
+	wait "$crowd3" || status=$?
+	kill "$flood"
+	wait "$flood" || :
+	cat flooded crowd.*
+	[ $status -eq 0 ]
+	end_server TERM 143
+}
 PEER_PORT=7499		# of a fabric of this host, not of the network
 
 # ends_with_parent PID...: none of these is there, or as a zombie.
@@ -3261,6 +3285,7 @@ long conform-links conform_links
 run conform-finds conform_finds
 run conform-options conform_options
 run conform-peer conform_peer
+run conform-crowd conform_crowd
 run conform-time conform_time
 run conform-killed conform_killed
 run conform-mistakes conform_mistakes

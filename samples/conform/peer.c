@@ -16,6 +16,8 @@
 #define GREETING_MS	1000
 #define ID_SEND		100u	/* behind the slots of receives */
 #define ID_OTHER	101u
+#define ASKS		300	/* while the server is busy: 30 s */
+#define ASK_MS		100
 
 static struct sockaddr_in server;
 
@@ -119,14 +121,54 @@ static int ask(struct link *l, uint32_t version, bool probe)
 	return rdma_connect(l->end.id, &p) ? errno : 0;
 }
 
+/* The private data of ESTABLISHED, or of REJECTED. */
+union words {
+	struct peer_memory memory;
+	struct peer_hello hello;
+};
+
+_Static_assert(sizeof(struct peer_memory) == sizeof(struct peer_hello),
+	       "next_event() copies either");
+
+static bool is_busy(enum rdma_cm_event_type is, const union words *w)
+{
+	return is == RDMA_CM_EVENT_REJECTED &&
+	       ntohl(w->hello.magic) == PEER_MAGIC && w->hello.busy;
+}
+
+/* Asks again while the server is busy, ASKS times. */
+static int ask_until_served(struct link *l, bool probe,
+			    enum rdma_cm_event_type *ret, union words *w)
+{
+	for (int i = 0; ; i++) {
+		int error = ask(l, PEER_VERSION, probe);
+
+		if (error)
+			return error;
+		memset(w, 0, sizeof(*w));
+		*ret = next_event(l, RDMA_CM_EVENT_ESTABLISHED, w, sizeof(*w));
+		if (!is_busy(*ret, w) || i == ASKS)
+			return 0;
+		peer_end_close(&l->end);
+		(void)rdma_destroy_id(l->end.id);
+		rdma_destroy_event_channel(l->channel);
+		(void)poll(NULL, 0, ASK_MS);
+	}
+}
+
 static void connect_link(struct link *l)
 {
-	struct peer_memory m = { 0 };
+	enum rdma_cm_event_type is;
+	union words w;
 
-	check_is(ask(l, PEER_VERSION, false), 0);
-	await_event(l, RDMA_CM_EVENT_ESTABLISHED, &m, sizeof(m));
-	l->addr = be64toh(m.addr);
-	l->rkey = ntohl(m.rkey);
+	check_is(ask_until_served(l, false, &is, &w), 0);
+	if (is_busy(is, &w))
+		fail_plainly("the server is busy with other clients");
+	if (is != RDMA_CM_EVENT_ESTABLISHED)
+		fail(__FILE__, __LINE__, "%s, not %s", rdma_event_str(is),
+		     rdma_event_str(RDMA_CM_EVENT_ESTABLISHED));
+	l->addr = be64toh(w.memory.addr);
+	l->rkey = ntohl(w.memory.rkey);
 }
 
 static void leave(struct link *l)
@@ -138,23 +180,24 @@ static void leave(struct link *l)
 /* As connect_link(), with a text for the user. */
 static void probe(void)
 {
-	struct peer_memory m = { 0 };
 	enum rdma_cm_event_type is;
+	union words w;
 	struct link l;
 	int error;
 
-	error = ask(&l, PEER_VERSION, true);
+	error = ask_until_served(&l, true, &is, &w);
 	if (error)
 		fail_plainly("no 'rdmamsg-conform server' answers at port %u: "
 			     "%s", ntohs(server.sin_port), strerror(error));
-	is = next_event(&l, RDMA_CM_EVENT_ESTABLISHED, &m, sizeof(m));
+	if (is_busy(is, &w))
+		fail_plainly("the server is busy with other clients");
 	if (is != RDMA_CM_EVENT_ESTABLISHED)
 		fail_plainly("no 'rdmamsg-conform server' answers at port %u: "
 			     "%s", ntohs(server.sin_port), rdma_event_str(is));
-	if (ntohl(m.version) != PEER_VERSION)
+	if (ntohl(w.memory.version) != PEER_VERSION)
 		fail_plainly("the server has version %u of the cases, this "
 			     "program %u; install the same rdmamsg on both",
-			     ntohl(m.version), PEER_VERSION);
+			     ntohl(w.memory.version), PEER_VERSION);
 	leave(&l);
 }
 

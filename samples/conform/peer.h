@@ -15,11 +15,14 @@
 #define PEER_MS		60000		/* of a connection */
 #define PEER_DEPTH	16
 
-/* The private data of a request. All words are in network byte order. */
+/*
+ * The private data of a request, and of a refusal. All words are in network byte
+ * order.
+ */
 struct peer_hello {
 	uint32_t magic, version;
 	uint32_t probe;		/* 1: asks for the version; any is accepted */
-	uint32_t pad;
+	uint32_t busy;		/* of a refusal, 1: the places are taken */
 };
 
 /* The private data of an answer: the server's memory, and its version. */
