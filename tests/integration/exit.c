@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: a process ends while its other threads use the library.
+ * Description: a process ends, or goes on as another program, while it uses the
+ * library.
  */
 #include "common.h"
 
@@ -70,6 +71,106 @@ static int server_role(int argc, char **argv)
 	if (pthread_create(&thread, NULL, serve, NULL))
 		return 3;
 	exit(getchar() == 'x' ? 0 : 4);
+}
+
+/* ---- a process that goes on as another program ------------------------- */
+
+static void await_connection(struct rdmamsg_ep *ep)
+{
+	*(bool *)rdmamsg_ep_user(ep) = true;
+}
+
+/* Connects, and runs a program that knows nothing of the library. */
+static int exec_role(int argc, char **argv)
+{
+	static const struct rdmamsg_handlers on = {
+		.size = sizeof(on), .on_connected = await_connection,
+		.on_closed = on_served_closed,
+	};
+	bool done = false;
+	const struct rdmamsg_ep_options o = {
+		.size = sizeof(o), .handlers = &on, .user = &done,
+	};
+	struct rdmamsg_ep *ep;
+
+	served = test_open(NULL);
+	if (argc < 1 || rdmamsg_connect(served, test_addr(), argv[0], &o, &ep))
+		return 2;
+	WAIT_FOR(done);
+	if (getchar() != 'x')
+		return 3;
+	execl("/bin/sh", "sh", "-c", "read line", (char *)NULL);
+	return 4;
+}
+
+/* The process is the same, but its connections have ended. */
+static void exec__with_a_connection_IS_TOLD(void **state)
+{
+	struct child child;
+	struct pair p;
+
+	(void)state;
+	pair_init(&p, NULL);
+	pair_listen(&p);
+	child_start(&child, "exec", p.port);
+	WAIT_FOR(p.s.connected);
+	child_say(&child, "x");
+	WAIT_FOR(p.s.closed);
+	assert_int_not_equal(p.s.why.who, RDMAMSG_WHO_LOCAL);
+	child_say(&child, "\n");
+	assert_int_equal(child_wait(&child), 0);
+	pair_fini(&p);
+}
+
+/* ---- exit() in a callback ---------------------------------------------- */
+
+static void close_served(void)
+{
+	rdmamsg_close(served);
+	say("closed\n");
+}
+
+static void exit_at_once(struct rdmamsg_ep *ep)
+{
+	(void)ep;
+	exit(0);
+}
+
+/* A handler of the program closes the context, whose callback has not ended. */
+static int callback_role(int argc, char **argv)
+{
+	static const struct rdmamsg_handlers on = {
+		.size = sizeof(on), .on_connected = exit_at_once,
+		.on_closed = on_served_closed,
+	};
+	const struct rdmamsg_ep_options o = {
+		.size = sizeof(o), .handlers = &on,
+	};
+	struct rdmamsg_ep *ep;
+
+	if (argc < 1 || rdmamsg_open(&served, NULL) || atexit(close_served) ||
+	    rdmamsg_connect(served, test_addr(), argv[0], &o, &ep))
+		return 2;
+	for (;;)
+		if (rdmamsg_wait(served, 1000) < 0)
+			return 3;
+}
+
+static void exit__in_a_callback_ENDS(void **state)
+{
+	struct child child;
+	struct pair p;
+	char line[16];
+
+	(void)state;
+	pair_init(&p, NULL);
+	pair_listen(&p);
+	child_start(&child, "callback", p.port);
+	child_line(&child, line, sizeof(line));
+	assert_string_equal(line, "closed");
+	assert_int_equal(child_wait(&child), 0);
+	WAIT_FOR(!p.s.connected || p.s.closed);
+	pair_fini(&p);
 }
 
 /* ---- its peers --------------------------------------------------------- */
@@ -166,9 +267,12 @@ static void exit__peers_with_a_key_connect_NO_CRASH(void **state)
 int main(int argc, char **argv)
 {
 	static const struct role roles[] = {
-		{ "server", server_role }, { NULL },
+		{ "server", server_role }, { "exec", exec_role },
+		{ "callback", callback_role }, { NULL },
 	};
 	const struct CMUnitTest tests[] = {
+		TEST(exec__with_a_connection_IS_TOLD),
+		TEST(exit__in_a_callback_ENDS),
 		TEST(exit__peers_with_a_key_connect_NO_CRASH),
 	};
 
