@@ -1312,13 +1312,13 @@ perf_mistakes()
 	done
 	complains 1 "'no-such-service' is neither" \
 		"$perf" lat "$addr" -p no-such-service
-	complains 1 "'': the host to connect to is" "$perf" lat ''
 	complains 1 "is named ''" "$info" -d ''
 	complains 1 'cannot resolve host.invalid port 7471: ' \
 		"$perf" lat host.invalid
 	complains 1 'named no-such-device' "$perf" server -d no-such-device
 	complains 2 "'late' is no test" "$perf" late "$addr"
 	complains 2 'lat: HOST is missing; see --help' "$perf" lat
+	complains 2 'lat: HOST is missing; see --help' "$perf" lat ''
 	complains 2 "'b': one operand too many" "$perf" lat a b
 	complains 2 "'a:7471': the port goes to -p" "$perf" lat a:7471
 	complains 2 '0 is for the server' "$perf" lat a -p 0
@@ -2673,6 +2673,8 @@ topic_mistakes()
 		complains 2 "'topic' is not the address" "$program" topic
 		complains 2 "'' is not the address" "$program" ''
 		complains 1 'nowhere0' "$program" --device=nowhere0 $group
+		complains 1 'RDMAMSG_SOFT_PORTS=99: ' env RDMAMSG_SOFT_PORTS=99 \
+			"$program" --device=soft0 $group
 	done </dev/null
 	complains 2 'needs --raw' "$pub" --immediate $group
 	complains 2 'udp or ipoib' "$pub" -p tcp $group

@@ -392,7 +392,7 @@ static int operands(struct perf_options *o, int argc, char **argv)
 
 	if (o->command == CMD_PLOT)
 		return plot_operands(o, argc, argv);
-	if (argc < wanted)
+	if (argc < wanted || !*argv[wanted - 1])
 		return wrong("%s: HOST is missing", argv[0]);
 	if (argc > wanted)
 		return wrong("'%s': one operand too many", argv[wanted]);

@@ -280,6 +280,12 @@ void turn(int timeout_ms)
 		errx(FAILED, "%s", rdmamsg_error());
 }
 
+/* A variable of the environment can be wrong as well, and is no usage. */
+static bool is_wrong_use(int ret)
+{
+	return ret == -EINVAL && !strstr(rdmamsg_error(), "RDMAMSG_");
+}
+
 static void join(struct topic *t, const struct rdmamsg_group_handlers *on)
 {
 	const struct rdmamsg_group_options opts = {
@@ -293,7 +299,7 @@ static void join(struct topic *t, const struct rdmamsg_group_handlers *on)
 	int ret = rdmamsg_group_join(ctx, t->address, &opts, &t->group);
 
 	if (ret)
-		errx(ret == -EINVAL ? WRONG_USE : FAILED, "'%s': %s",
+		errx(is_wrong_use(ret) ? WRONG_USE : FAILED, "'%s': %s",
 		     t->address, rdmamsg_error());
 }
 
