@@ -110,6 +110,11 @@ struct range {
 	{ #field, offsetof(type, field), (def), (none), (lowest), (highest) }
 /* Sets defaults. -EINVAL if a field is out of range. */
 int rdmamsg__set_ranges(void *opts, const struct range *ranges, size_t n);
+/*
+ * The reverse: rdmamsg__set_ranges() makes the same fields of the result. A
+ * field that is 0 was RDMAMSG_NONE, unless 0 is its default.
+ */
+void rdmamsg__unset_ranges(void *opts, const struct range *ranges, size_t n);
 /* Copies src to the caller's struct, up to the size of that struct. -EINVAL. */
 int rdmamsg__give(void *dst, const void *src, size_t src_size);
 uint64_t rdmamsg__now_ms(void);

@@ -128,6 +128,19 @@ int rdmamsg__set_ranges(void *opts, const struct range *list, size_t n)
 	return 0;
 }
 
+void rdmamsg__unset_ranges(void *opts, const struct range *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct range *r = &list[i];
+		uint32_t *field = (uint32_t *)((char *)opts + r->offset);
+
+		if (*field == r->def)
+			*field = 0;
+		else if (!*field)
+			*field = RDMAMSG_NONE;
+	}
+}
+
 int rdmamsg__give(void *dst, const void *src, size_t src_size)
 {
 	size_t size;

@@ -396,6 +396,12 @@ int rdmamsg__ep_options_copy(struct rdmamsg_ep_options *o,
 int rdmamsg__ep_options_set(struct rdmamsg_ep_options *o,
 			    struct rdmamsg_ep_tuning *t,
 			    const struct rdmamsg_ep_options *opts);
+/*
+ * The reverse: makes options of an endpoint from those that are set, so that
+ * another endpoint gets the same values.
+ */
+void rdmamsg__ep_options_unset(struct rdmamsg_ep_options *o,
+			       struct rdmamsg_ep_tuning *t);
 /* Checks the ranges of the fields that are numbers. The options are a copy. */
 int rdmamsg__ep_options_check(const struct rdmamsg_ep_options *opts);
 

@@ -131,6 +131,14 @@ int rdmamsg__ep_options_set(struct rdmamsg_ep_options *o,
 	return ret ? ret : set_ranges(o, t);
 }
 
+void rdmamsg__ep_options_unset(struct rdmamsg_ep_options *o,
+			       struct rdmamsg_ep_tuning *t)
+{
+	rdmamsg__unset_ranges(o, ranges, sizeof(ranges) / sizeof(ranges[0]));
+	rdmamsg__unset_ranges(t, tuning_ranges, sizeof(tuning_ranges) /
+			      sizeof(tuning_ranges[0]));
+}
+
 int rdmamsg__ep_options_check(const struct rdmamsg_ep_options *opts)
 {
 	struct rdmamsg_ep_options o = *opts;

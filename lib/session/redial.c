@@ -117,8 +117,7 @@ int rdmamsg__carrier_options(const struct resume *r, bool initiator,
 	ret->ep.hello_data = ret->hello;
 	ret->ep.hello_data_len = sizeof(ret->hello);
 	ret->ep.source = ret->ep.device = NULL;
-	if (ret->tuning.rnr_retry_count == RNR_RETRY_AUTO)
-		ret->tuning.rnr_retry_count = 0;
+	rdmamsg__ep_options_unset(&ret->ep, &ret->tuning);
 	return rdmamsg__lane_prove(r, initiator, epoch, ret->hello);
 }
 
