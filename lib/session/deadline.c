@@ -57,10 +57,13 @@ static struct op *find_queued(const struct rdmamsg_ep *ep,
 static void take_back(struct rdmamsg_ep *ep, struct op *op)
 {
 	rdmamsg__flow_take_back(ep, op);
-	if (op->kind == OP_RMA)
+	if (op->kind == OP_RMA) {
+		/* a read behind it in the queue asks for its own turn */
+		ep->reads.wants[READ_RMA] = false;
 		rdmamsg__rma_end(ep, op, RDMAMSG_TIMED_OUT);
-	else
+	} else {
 		rdmamsg__op_complete(ep, op, RDMAMSG_TIMED_OUT);
+	}
 }
 
 static void expired(struct timer *t)

@@ -108,6 +108,46 @@ static void posted__each_kind_IS_OVERDUE_AND_ENDS(void **state)
 	assert_int_equal(rdmamsg_region_destroy(from), 0);
 }
 
+/*
+ * A read that waits for its turn asks the peer's large messages to leave it one.
+ * If the read is taken back, they go on.
+ */
+static void read__taken_back_LARGE_MESSAGES_GO_ON(void **state)
+{
+	static const struct rdmamsg_ep_tuning one = {
+		.size = sizeof(one), .initiator_depth = 1, .max_copy = LARGE,
+	};
+	static uint8_t far[LARGE];
+	struct rdmamsg_region *all, *near;
+	struct rdmamsg_sge s = { data, LARGE };
+	struct rdmamsg_op op;
+
+	opts.tuning = &one;
+	connect_still();
+	assert_int_equal(rdmamsg_region_create(server.ctx, far, LARGE,
+					       RDMAMSG_ACCESS_READ, &all), 0);
+	assert_int_equal(rdmamsg_region_get_key(all, server.ep, &key), 0);
+	assert_int_equal(rdmamsg_region_create(client.ctx, data, LARGE,
+					       RDMAMSG_ACCESS_LOCAL_WRITE,
+					       &near), 0);
+	assert_int_equal(rdmamsg_region_register(near, client.ep), 0);
+	s.region = near;
+	hold();
+	op = op_of(RDMAMSG_OP_READ, &s);
+	op.size = sizeof(op);
+	assert_int_equal(post(&op), 0);		/* uses the depth */
+	post_it(op, &told[1]);
+	pass(TIMEOUT + 2);
+	check(&told[1], RDMAMSG_TIMED_OUT);
+	held = NULL;
+	clock_go();
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(rdmamsg_send(server.ep, far, LARGE, i, NULL),
+				 0);
+	WAIT_FOR(client.messages == 3);
+	check(&told[1], RDMAMSG_TIMED_OUT);
+}
+
 static void check_atomics(void)
 {
 	struct rdmamsg_op masked;
@@ -361,6 +401,7 @@ int main(void)
 		T(onesided__in_the_queue_IS_TAKEN_BACK),
 		T(send__announced_IS_OVERDUE_AND_ARRIVES),
 		T(posted__each_kind_IS_OVERDUE_AND_ENDS),
+		T(read__taken_back_LARGE_MESSAGES_GO_ON),
 		T(atomic__overdue_RESULT_IS_THERE_WHEN_LATE),
 		T(atomic__in_software_IS_NOT_TAKEN_BACK),
 		T(posted__in_time_IS_NOT_TOLD_AGAIN),
