@@ -81,7 +81,7 @@ slow_programs='idle|death|killed|dead|cycles|thousands|wait|credits|dc_lease'
 link_programs='device errors connect setup accept close messages refs memory move
 	listen_lanes listen_shared listen_threads events failover oob
 	oob_records qp rma
-	op_timeout atomics layout window features regcache
+	op_timeout op_timeout_lane atomics layout window features regcache
 	srq pool pd guard group strangers auth ends burst shutdown successor
 	word
 	chain_native chain_carried team_native dc_native'

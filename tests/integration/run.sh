@@ -19,7 +19,7 @@ programs="device errors arguments handles log stats ends fork connect setup
 	accept close word messages refs crc memory cookies credits burst loop
 	submit wait move listen_lanes listen_shared listen_threads idle events dead death
 	killed cycles failover announce fast oob oob_records oob_strangers qp
-	raw rma op_timeout atomics
+	raw rma op_timeout op_timeout_lane atomics
 	layout window features process exit signals left links shutdown successor
 	regcache srq srq_options pool pd guard group thousands
 	strangers auth chain chain_native chain_carried team team_connect team_leave team_native dc
