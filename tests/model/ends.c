@@ -7,7 +7,6 @@
  */
 #include "model.h"
 #include "sim.h"
-#include "../post.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -59,15 +58,33 @@ bool end_can_send(const struct end *e)
 	       e->sent < e->to_send;
 }
 
+/* A message of these entries, which may have a timeout. */
+static int send_entries(struct end *e, uint32_t n, uint32_t tag,
+			const struct rdmamsg_sge sge[2], void *cookie)
+{
+	struct rdmamsg_op op = {
+		.size = sizeof(op), .kind = RDMAMSG_OP_SEND, .sge = sge,
+		.count = 2, .tag = tag, .cookie = cookie,
+	};
+
+	e->out[n].timed = late_give(e, &op);
+	return rdmamsg_post(e->ep, &op);
+}
+
 static int send_borrowed(struct end *e, uint32_t n, uint32_t tag, uint32_t len)
 {
 	uint8_t *mem = malloc(len + 1);
 	uint32_t cut = sim_below(len + 1);
 	struct iovec iov[2] = { { mem, cut }, { mem + cut, len - cut } };
+	const struct rdmamsg_sge sge[2] = {
+		{ mem, cut, NULL }, { mem + cut, len - cut, NULL },
+	};
+	void *cookie = (void *)(uintptr_t)(n + 1);
 	int ret;
 
 	memcpy(mem, bytes_of(e, n), len);
-	ret = rdmamsg_sendv(e->ep, iov, 2, tag, (void *)(uintptr_t)(n + 1));
+	ret = e->times ? send_entries(e, n, tag, sge, cookie) :
+	      rdmamsg_sendv(e->ep, iov, 2, tag, cookie);
 	if (ret)
 		free(mem);
 	else
@@ -86,7 +103,7 @@ static int send_regions(struct end *e, uint32_t n, uint32_t tag, uint32_t len,
 		{ mem + cut, len - cut, sim_once_in(4) ? NULL : e->bytes },
 	};
 
-	return post_regions(e->ep, sge, 2, tag, cookie);
+	return send_entries(e, n, tag, sge, cookie);
 }
 
 static int send_msg(struct end *e, uint32_t n, uint32_t tag, uint32_t len,
@@ -116,7 +133,7 @@ void end_send(struct end *e)
 	e->out[n].cookie = cookie ? COOKIE_OUT : COOKIE_NONE;
 	e->out[n].len = len;
 	e->out[n].value = value;
-	e->out[n].canceled = false;
+	e->out[n].canceled = e->out[n].timed = e->out[n].timed_out = false;
 	e->out[n].borrowed = NULL;
 	onesided_note(e, e->out[n].versions);
 	e->sent++;
@@ -222,22 +239,34 @@ static void on_written(struct rdmamsg_ep *ep, uint32_t value)
 	inside_callback(e);
 }
 
-static void complete(struct end *e, uint32_t n, int status)
+/* The message has ended. */
+static void ended(struct end *e, uint32_t n, int status)
 {
-	sim_trace("%d: completes message %u, status %d\n", e->index, n, status);
-	if (n >= e->sent || e->out[n].cookie == COOKIE_NONE)
-		sim_fail("%d: cookie %u was never given", e->index, n);
-	if (e->out[n].cookie == COOKIE_BACK)
-		sim_fail("%d: cookie %u comes twice", e->index, n);
-	if (!flow_may_have(e, n, status))
+	if (status == RDMAMSG_TIMED_OUT)
+		late_check_taken(e, n);
+	if (status == RDMAMSG_TIMED_OUT && !e->out[n].canceled)
+		e->out[n].timed_out = true;
+	else if (!flow_may_have(e, n, status))
 		sim_fail("%d: message %u has status %d: %s", e->index, n,
 			 status, rdmamsg_ep_reason(e->ep)->text);
-	e->out[n].cookie = COOKIE_BACK;
 	/* finds a later use of this memory */
 	if (e->out[n].borrowed)
 		memset(e->out[n].borrowed, 0xee, e->out[n].len);
 	free(e->out[n].borrowed);
 	e->out[n].borrowed = NULL;
+}
+
+static void complete(struct end *e, uint32_t n, int status)
+{
+	sim_trace("%d: completes message %u, status %d\n", e->index, n, status);
+	if (n >= e->sent || e->out[n].cookie == COOKIE_NONE)
+		sim_fail("%d: cookie %u was never given", e->index, n);
+	if (e->out[n].cookie != COOKIE_OUT)
+		sim_fail("%d: cookie %u comes twice", e->index, n);
+	if (late_complete(e, &e->out[n].cookie, e->out[n].timed, status))
+		ended(e, n, status);
+	else if (e->out[n].canceled)
+		sim_fail("%d: cancelled message %u is overdue", e->index, n);
 }
 
 static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
@@ -246,6 +275,30 @@ static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 
 	if (!onesided_complete(e, cookie, status))
 		complete(e, (uint32_t)(uintptr_t)cookie - 1, status);
+	inside_callback(e);
+}
+
+static void message_late(struct end *e, uint32_t n, int status)
+{
+	sim_trace("%d: ends message %u late, status %d\n", e->index, n,
+		  status);
+	if (n >= e->sent || e->out[n].cookie != COOKIE_OVERDUE)
+		sim_fail("%d: message %u is late, but not overdue", e->index,
+			 n);
+	e->out[n].cookie = COOKIE_BACK;
+	if (status == RDMAMSG_TIMED_OUT)
+		sim_fail("%d: message %u is overdue, then taken back",
+			 e->index, n);
+	ended(e, n, status);
+}
+
+void ends_late(struct rdmamsg_ep *ep, void *cookie, int status)
+{
+	struct end *e = end_of(ep);
+
+	totals.late++;
+	if (!onesided_late(e, cookie, status))
+		message_late(e, (uint32_t)(uintptr_t)cookie - 1, status);
 	inside_callback(e);
 }
 
@@ -370,6 +423,7 @@ static void open_end(int i)
 	flow_open(e);
 	inside_open(e);
 	incoming_open(e);
+	late_open(e);
 }
 
 bool ends_prove_writes(void)
@@ -485,7 +539,8 @@ static void check_end(struct end *e)
 		sim_fail("%d: has received %u of %u messages", e->index,
 			 e->received, from->sent);
 	for (uint32_t n = 0; n < e->sent; n++)
-		if (e->out[n].cookie == COOKIE_OUT)
+		if (e->out[n].cookie == COOKIE_OUT ||
+		    e->out[n].cookie == COOKIE_OVERDUE)
 			sim_fail("%d: cookie %u has not come back", e->index,
 				 n);
 	onesided_check(e);

@@ -120,7 +120,8 @@ void flow_skip_canceled(struct end *e)
 	const struct end *from = &ends[!e->index];
 
 	while (e->received < from->sent &&
-	       (from->out[e->received].canceled || e->in[e->received].refused))
+	       (from->out[e->received].canceled ||
+		from->out[e->received].timed_out || e->in[e->received].refused))
 		e->received++;
 }
 

@@ -75,7 +75,8 @@ int incoming_ask(struct end *e, struct rdmamsg_ep *ep, uint32_t n, size_t len,
 
 	flow_check_delivery(e);
 	if (n >= from->sent || n < e->received || from->out[n].value ||
-	    from->out[n].canceled || len != from->out[n].len)
+	    from->out[n].canceled || from->out[n].timed_out ||
+	    len != from->out[n].len)
 		sim_fail("%d: announced is message %u of %zu bytes", e->index,
 			 n, len);
 	if (e->in[n].asked)
@@ -131,7 +132,8 @@ void incoming_check(const struct end *e, const struct rdmamsg_msg *msg)
 	size_t len = rdmamsg_msg_len(msg);
 	const uint8_t *bytes;
 
-	if (n >= from->sent || from->out[n].value || e->in[n].refused)
+	if (n >= from->sent || from->out[n].value || e->in[n].refused ||
+	    from->out[n].timed_out)
 		sim_fail("%d: message %u was never sent", e->index, n);
 	if (len != from->out[n].len)
 		sim_fail("%d: message %u has %zu bytes of %u", e->index, n, len,

@@ -2,7 +2,7 @@
 /*
  * Description: two sessions over lanes that die at any step. Each schedule is
  * decided by its seed. The rules are in ends.c, incoming.c,
- * onesided.c, atomics.c, flow.c and inside.c.
+ * onesided.c, atomics.c, flow.c, late.c and inside.c.
  *
  *	model [--schedules=N] [--from=SEED] [--jobs=N] [--keep-going] [--loose]
  *	model --seed=SEED [--loose]	repeats one schedule, with a trace
@@ -125,6 +125,9 @@ static unsigned int run_all(uint64_t from, uint64_t n, unsigned int jobs,
 		t.quits += w[i].totals.quits;
 		t.calls += w[i].totals.calls;
 		t.refusals += w[i].totals.refusals;
+		t.timed_out += w[i].totals.timed_out;
+		t.overdue += w[i].totals.overdue;
+		t.late += w[i].totals.late;
 		t.resumes += w[i].totals.resumes;
 		if (!status)
 			continue;
@@ -137,7 +140,8 @@ static unsigned int run_all(uint64_t from, uint64_t n, unsigned int jobs,
 	}
 	printf("%llu schedules, %llu steps, %llu messages, %llu operations, "
 	       "%llu in doubt, %llu deaths, %llu moves, %llu times resumed, "
-	       "%llu pauses, %llu cancelled, %llu refused, %llu aborts, "
+	       "%llu pauses, %llu cancelled, %llu refused, %llu timed out, "
+	       "%llu overdue, %llu late, %llu aborts, "
 	       "%llu contexts closed early, %llu calls in callbacks, "
 	       "%u failures\n",
 	       (unsigned long long)n, (unsigned long long)t.steps,
@@ -146,7 +150,10 @@ static unsigned int run_all(uint64_t from, uint64_t n, unsigned int jobs,
 	       (unsigned long long)t.deaths, (unsigned long long)t.moves,
 	       (unsigned long long)t.resumes, (unsigned long long)t.pauses,
 	       (unsigned long long)t.cancels,
-	       (unsigned long long)t.refusals, (unsigned long long)t.aborts,
+	       (unsigned long long)t.refusals,
+	       (unsigned long long)t.timed_out,
+	       (unsigned long long)t.overdue, (unsigned long long)t.late,
+	       (unsigned long long)t.aborts,
 	       (unsigned long long)t.quits,
 	       (unsigned long long)t.calls, failures);
 	free(pids);

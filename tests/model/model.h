@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <rdmamsg/post.h>
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/rma.h>
 
@@ -21,7 +22,7 @@
 #define MOVES		6		/* planned moves that a side tries */
 #define INSIDE_CALLS	12		/* kinds of calls in callbacks */
 
-enum cookie { COOKIE_NONE, COOKIE_OUT, COOKIE_BACK };
+enum cookie { COOKIE_NONE, COOKIE_OUT, COOKIE_OVERDUE, COOKIE_BACK };
 
 enum touch_kind {
 	TOUCH_WRITE, TOUCH_READ, TOUCH_ADD, TOUCH_SWAP, TOUCH_KINDS
@@ -36,6 +37,7 @@ struct touch {
 	uint32_t version;
 	uint32_t fence;			/* a read sees no write from this on */
 	int status;
+	bool timed;			/* has a timeout */
 	uint64_t result;
 	bool half;			/* an addition with 4 bytes */
 	struct {
@@ -80,6 +82,7 @@ struct end {
 		enum cookie cookie;
 		bool value;		/* of a write, instead of a message */
 		bool canceled;
+		bool timed, timed_out;	/* has a timeout; was taken back */
 		uint8_t versions[SLOTS];	/* of the peer's board */
 		uint8_t *borrowed;
 	} out[MESSAGES];
@@ -92,6 +95,7 @@ struct end {
 		struct rdmamsg_layout *layout;
 	} in[MESSAGES];
 	uint32_t refusals;		/* left to do */
+	bool times;			/* some operations have a timeout */
 	bool lends;
 	struct rdmamsg_msg *held[HELD];
 	unsigned int held_count;
@@ -118,6 +122,8 @@ static inline uint32_t number_of(uint32_t tag)
 /* ---- ends.c ------------------------------------------------------------ */
 
 void ends_open(void);
+/* on_late */
+void ends_late(struct rdmamsg_ep *ep, void *cookie, int status);
 /* Returns true if the peer must have a write that has completed. */
 bool ends_prove_writes(void);
 /* Returns the bytes of message n. */
@@ -144,6 +150,8 @@ void end_touch(struct end *e);
 int onesided_write_imm(struct end *e, uint32_t n, void *cookie);
 /* Returns false if the cookie is of a message. */
 bool onesided_complete(struct end *e, void *cookie, int status);
+/* The same in on_late. */
+bool onesided_late(struct end *e, void *cookie, int status);
 /* The writes that the peer must have when it gets a message sent now. */
 void onesided_note(const struct end *e, uint8_t versions[SLOTS]);
 void onesided_check_noted(const struct end *from, const uint8_t *versions);
@@ -182,6 +190,20 @@ bool flow_may_end(const struct end *e);
 /* Returns true if message n of e may end so. */
 bool flow_may_have(const struct end *e, uint32_t n, int status);
 
+/* ---- late.c ------------------------------------------------------------ */
+
+void late_open(struct end *e);
+/* Gives some operations a timeout. Returns true if this one has it. */
+bool late_give(const struct end *e, struct rdmamsg_op *op);
+/*
+ * on_complete. Returns true if the operation has ended: its memory is the
+ * program's again.
+ */
+bool late_complete(const struct end *e, enum cookie *cookie, bool timed,
+		   int status);
+/* Message n of e was taken back, so the peer has nothing of it. */
+void late_check_taken(const struct end *e, uint32_t n);
+
 /* ---- incoming.c -------------------------------------------------------- */
 
 void incoming_open(struct end *e);
@@ -212,6 +234,7 @@ struct totals {
 	uint64_t pauses, cancels, aborts, quits;
 	uint64_t calls;			/* in callbacks */
 	uint64_t refusals;
+	uint64_t timed_out, overdue, late;
 };
 
 extern struct totals totals;

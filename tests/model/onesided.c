@@ -22,6 +22,7 @@
 
 #define ENTRIES		6		/* more than a request has */
 #define COOKIES		0x10000u
+#define UNTOUCHED	0xee		/* bytes before a read, and after use */
 
 static const size_t lengths[SLOTS] = { 1, 40, 600, SLOT_MAX };
 
@@ -149,11 +150,14 @@ static int do_read(struct end *e, struct touch *t, uint8_t *mem, void *cookie)
 {
 	struct rdmamsg_sge sge[ENTRIES];
 	int count = cut(e, sge, mem, t->slot, false);
+	struct rdmamsg_op op = op_entries(RDMAMSG_OP_READ, sge, count,
+					  &ends[!e->index].key,
+					  offset_of(t->slot), flags(), cookie);
 
 	t->version = e->versions[t->slot];
-	memset(mem, 0xee, lengths[t->slot]);
-	return rdmamsg_read(e->ep, sge, count, &ends[!e->index].key,
-			    offset_of(t->slot), flags(), cookie);
+	memset(mem, UNTOUCHED, lengths[t->slot]);
+	t->timed = late_give(e, &op);
+	return rdmamsg_post(e->ep, &op);
 }
 
 void end_touch(struct end *e)
@@ -221,35 +225,46 @@ static void check_written(struct end *e, const struct touch *t)
 		e->sure[t->slot] = t->version;
 }
 
-bool onesided_complete(struct end *e, void *cookie, int status)
+/* No byte of a read that was taken back has come, nor comes later. */
+static void check_untouched(const struct end *e, uint32_t n)
 {
-	uint32_t n = (uint32_t)((uintptr_t)cookie - COOKIES);
+	const uint8_t *mem = memory[e->index].local[n];
+
+	for (uint32_t i = 0; i < lengths[e->touch[n].slot]; i++)
+		if (mem[i] != UNTOUCHED)
+			sim_fail("%d: read %u has timed out, and wrote byte "
+				 "%u", e->index, n, i);
+}
+
+static void check_status(const struct end *e, uint32_t n, int status)
+{
+	if (status && !(status == -ECANCELED && aborted))
+		sim_fail("%d: operation %u has status %d: %s", e->index, n,
+			 status, rdmamsg_ep_reason(e->ep)->text);
+}
+
+/* The operation has ended. */
+static void ended(struct end *e, uint32_t n, int status)
+{
 	struct touch *t = &e->touch[n];
 	uint8_t *mem = memory[e->index].local[n];
 
-	if ((uintptr_t)cookie < COOKIES)
-		return false;
-	sim_trace("%d: completes operation %u, status %d\n", e->index, n,
-		  status);
-	if (n >= e->touched || t->cookie != COOKIE_OUT)
-		sim_fail("%d: operation %u completes %s", e->index, n,
-			 n < e->touched && t->cookie == COOKIE_BACK ? "twice" :
-			 "without a cookie");
-	t->cookie = COOKIE_BACK;
 	t->status = status;
 	totals.operations++;
 	if (status == RDMAMSG_IN_DOUBT && t->kind >= TOUCH_ADD) {
 		totals.doubts++;
-		return true;
+		return;
 	}
-	if (status == -ECANCELED && aborted)
-		return true;
+	if (status == RDMAMSG_TIMED_OUT) {
+		check_untouched(e, n);
+		return;
+	}
+	check_status(e, n, status);
 	if (status)
-		sim_fail("%d: operation %u has status %d: %s", e->index, n,
-			 status, rdmamsg_ep_reason(e->ep)->text);
+		return;
 	if (t->kind >= TOUCH_ADD) {
 		atomic_check_result(e, t);
-		return true;
+		return;
 	}
 	if (t->kind == TOUCH_READ)
 		check_version(e, "a read", mem, t->slot, t->version,
@@ -257,7 +272,43 @@ bool onesided_complete(struct end *e, void *cookie, int status)
 	else if (ends_prove_writes())
 		check_written(e, t);
 	/* finds a later use of this memory */
-	memset(mem, 0xee, lengths[t->slot]);
+	memset(mem, UNTOUCHED, lengths[t->slot]);
+}
+
+bool onesided_complete(struct end *e, void *cookie, int status)
+{
+	uint32_t n = (uint32_t)((uintptr_t)cookie - COOKIES);
+	struct touch *t = &e->touch[n];
+
+	if ((uintptr_t)cookie < COOKIES)
+		return false;
+	sim_trace("%d: completes operation %u, status %d\n", e->index, n,
+		  status);
+	if (n >= e->touched || t->cookie != COOKIE_OUT)
+		sim_fail("%d: operation %u completes %s", e->index, n,
+			 n < e->touched && t->cookie != COOKIE_NONE ? "twice" :
+			 "without a cookie");
+	if (late_complete(e, &t->cookie, t->timed, status))
+		ended(e, n, status);
+	return true;
+}
+
+bool onesided_late(struct end *e, void *cookie, int status)
+{
+	uint32_t n = (uint32_t)((uintptr_t)cookie - COOKIES);
+
+	if ((uintptr_t)cookie < COOKIES)
+		return false;
+	sim_trace("%d: ends operation %u late, status %d\n", e->index, n,
+		  status);
+	if (n >= e->touched || e->touch[n].cookie != COOKIE_OVERDUE)
+		sim_fail("%d: operation %u is late, but not overdue",
+			 e->index, n);
+	e->touch[n].cookie = COOKIE_BACK;
+	if (status == RDMAMSG_TIMED_OUT)
+		sim_fail("%d: operation %u is overdue, then taken back",
+			 e->index, n);
+	ended(e, n, status);
 	return true;
 }
 
@@ -303,9 +354,11 @@ void onesided_check(const struct end *e)
 	for (uint32_t n = 0; n < e->touched; n++) {
 		const struct touch *t = &e->touch[n];
 
-		if (t->cookie == COOKIE_OUT)
+		if (t->cookie == COOKIE_OUT || t->cookie == COOKIE_OVERDUE)
 			sim_fail("%d: operation %u has not completed", e->index,
 				 n);
+		if (t->status == RDMAMSG_TIMED_OUT)
+			check_untouched(e, n);
 		if (t->kind == TOUCH_READ && t->cookie == COOKIE_NONE &&
 			 !aborted)
 			check_version(e, "a read without a cookie",
