@@ -19,6 +19,7 @@ struct item {
 	enum { NOT_SENT, REFUSED, ACCEPTED, DONE } state;
 	int status;
 	bool received;
+	bool overdue;		/* on_late follows */
 };
 
 struct end {
@@ -103,6 +104,8 @@ void log_print(void);
 void on_alarm(int sig);
 void turn(int ms);
 bool drive(bool (*done)(void), int ms);
+/* of a send whose cookie is its item */
+void on_late(struct rdmamsg_ep *ep, void *cookie, int status);
 void open_ctx(int i);
 void open_all(void);
 void close_ctx(int i);

@@ -8,6 +8,7 @@
 #include <rdmamsg/device.h>
 #include <rdmamsg/diag.h>
 #include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/timer.h>
 
 #include <string.h>
 #include <sys/socket.h>
@@ -20,6 +21,8 @@
 /* faults hit the library's sockets, not those of the scenario */
 int __real_socket(int domain, int type, int protocol);
 ssize_t __real_recv(int fd, void *buf, size_t len, int flags);
+
+#define TIMERS	20	/* more than the heap has at first */
 
 static size_t stats_bytes;
 static int stats_fd;
@@ -142,6 +145,41 @@ static void do_stats(void)
 	close_ctx(CLIENT);
 }
 
+static unsigned int expired;
+
+static void on_timer(struct rdmamsg_timer *t, void *user)
+{
+	expired++;
+}
+
+static bool have_expired(void)
+{
+	return expired >= TIMERS;
+}
+
+/* A timer that was created expires, whatever fails. */
+static void do_timers(void)
+{
+	struct rdmamsg_timer *timers[TIMERS] = { NULL };
+	unsigned int created = 0;
+
+	expired = 0;
+	for (int i = 0; i < TIMERS; i++) {
+		if (told(rdmamsg_timer_create(ctxs[CLIENT], on_timer, NULL,
+					      &timers[i])))
+			continue;
+		created++;
+		if (rdmamsg_timer_start(timers[i], 1, 0))
+			fail("starting a timer: %s", rdmamsg_error());
+	}
+	expired = TIMERS - created;
+	if (!drive(have_expired, BODY_MS))
+		fail("%u timers of %u have expired", expired, TIMERS);
+	for (int i = 0; i < TIMERS; i += 2)
+		rdmamsg_timer_destroy(timers[i]);
+	close_ctx(CLIENT);	/* frees the others */
+}
+
 static void do_watch(void)
 {
 	(void)told(rdmamsg_device_watch(ctxs[CLIENT], NULL));
@@ -152,6 +190,7 @@ const struct scenario connect_scenarios[] = {
 	{ "open", NOTHING, do_open },
 	{ "open-stats", NOTHING, do_stats, .stats = "@rdmamsg-nth-%p" },
 	{ "watch", OPEN, do_watch },
+	{ "timers", OPEN, do_timers },
 	{ "listen", OPEN, do_listen },
 	{ "listen-joint", OPEN, do_listen, .joint = true },
 	{ "connect", LISTENING, do_connect },

@@ -18,6 +18,7 @@
 #include <rdmamsg/layout.h>
 #include <rdmamsg/listener.h>
 #include <rdmamsg/memory.h>
+#include <rdmamsg/post.h>
 #include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/rma.h>
@@ -211,8 +212,26 @@ static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 
 	if (e->closed)
 		fail("%s: a completion after on_closed", e->name);
-	if (item->state != ACCEPTED)
+	if (item->state != ACCEPTED || item->overdue)
 		fail("%s: item %td completes in state %d", e->name,
+		     item - e->items, item->state);
+	item->overdue = status == RDMAMSG_OVERDUE;
+	if (item->overdue)
+		return;
+	item->state = DONE;
+	item->status = status;
+	reported += status != 0;
+}
+
+void on_late(struct rdmamsg_ep *ep, void *cookie, int status)
+{
+	struct end *e = rdmamsg_ep_user(ep);
+	struct item *item = cookie;
+
+	if (e->closed)
+		fail("%s: on_late after on_closed", e->name);
+	if (item->state != ACCEPTED || !item->overdue)
+		fail("%s: item %td is late in state %d", e->name,
 		     item - e->items, item->state);
 	item->state = DONE;
 	item->status = status;

@@ -67,17 +67,23 @@ static int send_ref(struct rdmamsg_ep *ep, uint32_t tag, uint32_t len,
 	return ret;
 }
 
-/* With a deadline that is never reached. */
-static int post_send(struct rdmamsg_ep *ep, uint32_t tag, uint32_t len,
-		     void *cookie)
+static int post_timed(struct rdmamsg_ep *ep, uint32_t tag, uint32_t len,
+		      void *cookie, uint32_t timeout_ms)
 {
 	const struct rdmamsg_sge s = { pattern + tag, len, NULL };
 
 	return rdmamsg_post(ep, &(const struct rdmamsg_op){
 		.size = sizeof(struct rdmamsg_op), .kind = RDMAMSG_OP_SEND,
 		.sge = &s, .count = 1, .tag = tag, .cookie = cookie,
-		.timeout_ms = INT32_MAX,
+		.timeout_ms = timeout_ms, .on_late = on_late,
 	});
+}
+
+/* With a deadline that is never reached. */
+static int post_send(struct rdmamsg_ep *ep, uint32_t tag, uint32_t len,
+		     void *cookie)
+{
+	return post_timed(ep, tag, len, cookie, INT32_MAX);
 }
 
 static int send_item(struct end *e, uint32_t tag)
@@ -173,6 +179,36 @@ void do_exchange(void)
 {
 	send_items(&ends[CLIENT], 0, ITEMS - 1);
 	send_items(&ends[SERVER], 0, 5);
+	outlast_shortage();
+}
+
+#define OVERDUE	15	/* a message that the peer reads */
+
+static bool is_told(void)
+{
+	const struct item *item = &ends[CLIENT].items[OVERDUE];
+
+	return item->state != ACCEPTED || item->overdue;
+}
+
+/* The peer reads the message after its deadline. */
+static void do_overdue(void)
+{
+	struct item *item = &ends[CLIENT].items[OVERDUE];
+	int ret;
+
+	(void)told(rdmamsg_ep_pause(ends[SERVER].ep));
+	item->state = ACCEPTED;
+	ret = told(post_timed(ends[CLIENT].ep, OVERDUE, items[OVERDUE].len,
+			      item, 1));
+	if (ret)
+		item->state = REFUSED;
+	if (!drive(is_told, BODY_MS))
+		fail("the deadline has passed, and nobody was told");
+	if (!item->overdue && !reported)
+		fail("a message was not overdue");
+	if (ends[SERVER].ep)
+		(void)told(rdmamsg_ep_resume(ends[SERVER].ep));
 	outlast_shortage();
 }
 
@@ -419,6 +455,7 @@ static void do_delayed(void)
 const struct scenario message_scenarios[] = {
 	{ "exchange", CONNECTED, do_exchange },
 	{ "late", CONNECTED, do_delayed, .calls = "" },
+	{ "overdue", CONNECTED, do_overdue },
 	{ "corked", CONNECTED, do_corked, .narrow = true,
 	  .calls = " calloc malloc realloc post_send poll_cq wc_send "
 		   "wc_recv " },
