@@ -17,6 +17,7 @@
  *	worker_end.c	its beginning and its end
  *	conn.c		an endpoint: from connecting to on_closed
  *	send.c		messages out
+ *	late.c		messages with a timeout
  *	receive.c	messages in
  *	onesided.c	writes, reads and atomics
  *	inject.c	failing calls of a process
@@ -90,6 +91,7 @@ struct scenario {
 	/* of 1000 messages, or of 1000 turns of the loop */
 	uint16_t hold, refuse, supply, onesided, pause;
 	uint16_t scatter;		/* of what 'supply' has chosen */
+	uint16_t timeout;		/* of 1000 messages: have a timeout */
 	uint16_t early, abort;		/* of 1000 ends of connections */
 	uint32_t harm, every_ms;	/* mean time between two of them */
 	bool tight;			/* limits may refuse connections */
@@ -120,6 +122,8 @@ struct board {
 enum tx_state {
 	TX_NONE, TX_TRYING, TX_ACCEPTED, TX_PENDING,	/* no cookie, cookie */
 	TX_OK, TX_CANCELED, TX_FAILED,
+	TX_OVERDUE,		/* RDMAMSG_OVERDUE, on_late follows */
+	TX_TIMED_OUT,		/* taken back: never arrives */
 };
 enum rx_state {
 	RX_NONE, RX_OFFERED, RX_REFUSED, RX_RECEIVED,
@@ -166,6 +170,7 @@ struct journal {
 	uint32_t injected;		/* failed calls */
 	uint32_t starved;		/* turns with no free descriptor */
 	uint64_t refused;		/* sends with -EAGAIN */
+	uint64_t timed_out, overdue;	/* messages */
 	uint32_t violations, lost, doubled;
 	char violation[512];		/* the first violation */
 	uint32_t records;
@@ -230,6 +235,8 @@ struct plan {
 struct plan plan_of(const struct board *b, uint32_t id);
 uint32_t plan_size(const struct plan *p, int side, uint32_t n);
 uint32_t plan_tag(const struct plan *p, int side, uint32_t n);
+/* Returns the timeout of message n in ms, or 0. The last one has none. */
+uint32_t plan_timeout(const struct plan *p, int side, uint32_t n);
 /* Returns the random number of message n for decision 'what'. */
 uint32_t plan_draw(const struct plan *p, int side, uint32_t n, uint32_t what);
 
@@ -257,6 +264,7 @@ size_t content_check(const struct plan *p, int side, uint32_t n,
 struct totals {
 	uint64_t rounds, connections, messages, bytes, rmas;
 	uint64_t harms[HARMS];
+	uint64_t timed_out, overdue;	/* messages */
 	uint64_t lost, doubled, violations;
 };
 

@@ -58,9 +58,27 @@ static void lost(const struct way *v, uint32_t from, uint32_t end)
 
 /* ---- rules of messages ------------------------------------------------ */
 
+/*
+ * Returns true if the message was taken back. A sender that is killed may not
+ * have told its program.
+ */
+static bool is_taken_back(const struct way *v, uint32_t n, uint8_t tx)
+{
+	struct plan p = plan_of(v->r->board, v->id);
+
+	return tx == TX_TIMED_OUT ||
+	       (tx == TX_PENDING && v->tx_j->killed &&
+		plan_timeout(&p, v->side, n));
+}
+
 static void one_message(const struct way *v, uint32_t n, uint8_t tx, uint8_t rx)
 {
-	if (rx == RX_SKIPPED) {
+	if (tx == TX_TIMED_OUT && rx != RX_NONE && rx != RX_SKIPPED)
+		BROKEN(v, "message %u has timed out before it began, and the "
+		       "receiver has state %u for it", n, rx);
+	if (tx == TX_OVERDUE && v->tx->closed)
+		BROKEN(v, "message %u is overdue, and on_late has not come", n);
+	if (rx == RX_SKIPPED && !is_taken_back(v, n, tx)) {
 		lost(v, n, n + 1);
 		BROKEN(v, "message %u of %u bytes is missing among those "
 		       "received, the sender has state %u for it", n,
@@ -126,6 +144,9 @@ static void messages(const struct way *v)
 		BROKEN(v, "%u were received, %u sent", end, most);
 	for (uint32_t n = 0; n < v->tx->sent; n++)
 		one_message(v, n, tx[n], rx[n]);
+	while (end < v->tx->sent &&
+	       (tx[end] == TX_TIMED_OUT || rx[end] == RX_REFUSED))
+		end++;
 	all_there(v, end);
 	told_is_there(v, end);
 }
@@ -331,6 +352,8 @@ static void count(struct round *r, const struct journal *j)
 	}
 	t->harms[__builtin_ctz(HARM_INJECT)] += j->injected;
 	t->harms[__builtin_ctz(HARM_FILES)] += j->starved;
+	t->timed_out += j->timed_out;
+	t->overdue += j->overdue;
 	t->lost += j->lost;
 	t->doubled += j->doubled;
 }

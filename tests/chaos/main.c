@@ -228,6 +228,9 @@ static void print_totals(const struct totals *t)
 	       (unsigned long long)t->messages,
 	       (unsigned long long)t->bytes >> 20,
 	       (unsigned long long)t->rmas);
+	printf("# timed out %llu, overdue %llu\n",
+	       (unsigned long long)t->timed_out,
+	       (unsigned long long)t->overdue);
 	printf("# lost %llu, doubled %llu, violations %llu\n",
 	       (unsigned long long)t->lost, (unsigned long long)t->doubled,
 	       (unsigned long long)t->violations);

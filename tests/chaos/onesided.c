@@ -146,8 +146,9 @@ static void check_write(struct conn *c, uint32_t k, bool told)
 	if (content_check(&c->plan, !c->side, WRITES + k, at + sizeof(m), 0,
 			  len) != len)
 		VIOLATION(c, "write %u of %u bytes is wrong", k, len);
-	/* the program may have refused later messages already */
-	for (next = c->r->next; c->rx[next] == RX_REFUSED; )
+	/* the program may have refused later messages, and others time out */
+	for (next = c->r->next; c->rx[next] == RX_REFUSED ||
+	     plan_timeout(&c->plan, !c->side, next); )
 		next++;
 	if (told && (m.next < c->r->next || m.next > next))
 		VIOLATION(c, "write %u, sent before message %u, is told "

@@ -113,3 +113,17 @@ uint32_t plan_tag(const struct plan *p, int side, uint32_t n)
 	/* the plan uses small and large tags */
 	return p->seed & 1 ? n : (uint32_t)mix(p->seed + (uint32_t)side, n);
 }
+
+/*
+ * From less than a message takes to more than a stop. The receiver of the last
+ * message knows that it has all.
+ */
+uint32_t plan_timeout(const struct plan *p, int side, uint32_t n)
+{
+	uint32_t draw = plan_draw(p, side, n, 7);
+
+	if (draw % 1000 >= p->sc->timeout || n + 1 >= p->side[side].count ||
+	    (!n && p->onesided))
+		return 0;
+	return 1 + plan_draw(p, side, n, 8) % (1u << draw / 1000 % 12);
+}

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/memory.h>
+#include <rdmamsg/post.h>
 
 #define COPY_MAX	65536u
 #define IN_FLIGHT	3u /* largest messages in flight, of a connection */
@@ -47,9 +48,8 @@ static int by_copy(struct conn *c, uint32_t n, uint32_t len, void *cookie)
 	return ret;
 }
 
-/* Cuts a message into up to 16 segments, some of them empty. */
-static int cut(const struct conn *c, uint32_t n, uint8_t *buf, uint32_t len,
-	       struct iovec *iov)
+int send_cut(const struct conn *c, uint32_t n, uint8_t *buf, uint32_t len,
+	     struct iovec *iov)
 {
 	int count = 1 + (int)(plan_draw(&c->plan, c->side, n, DRAW_SEGMENTS) %
 			      RDMAMSG_SEGMENTS_MAX);
@@ -76,7 +76,9 @@ static int by_segments(struct conn *c, uint32_t n, uint32_t len, void *cookie)
 	int ret;
 
 	make(c, n, buf, len);
-	ret = rdmamsg_sendv(c->ep, iov, cut(c, n, buf, len, iov),
+	ret = plan_timeout(&c->plan, c->side, n) ?
+	      late_send(c, n, buf, len, cookie) :
+	      rdmamsg_sendv(c->ep, iov, send_cut(c, n, buf, len, iov),
 			    plan_tag(&c->plan, c->side, n), cookie);
 	if (ret)
 		__real_free(buf);
@@ -109,13 +111,18 @@ static int by_message(struct conn *c, uint32_t n, uint32_t len, void *cookie)
 	return ret;
 }
 
-/* Returns 0: rdmamsg_send(), 1: rdmamsg_sendv(), 2: rdmamsg_msg_send(). */
+/*
+ * Returns 0: rdmamsg_send(), 1: rdmamsg_sendv() or rdmamsg_post() with a
+ * timeout, 2: rdmamsg_msg_send().
+ */
 static uint32_t how_of(const struct conn *c, uint32_t n)
 {
 	uint32_t how = plan_draw(&c->plan, c->side, n, DRAW_HOW) % 3;
 
-	return c->no_copy || (!how && plan_size(&c->plan, c->side, n) >
-			      COPY_MAX) ? 1 : how;
+	if (c->no_copy || plan_timeout(&c->plan, c->side, n) ||
+	    (!how && plan_size(&c->plan, c->side, n) > COPY_MAX))
+		return 1;
+	return how;
 }
 
 static int try(struct conn *c, uint32_t n, uint32_t len, void *cookie)
@@ -163,8 +170,8 @@ static bool refused(struct conn *c, int ret)
 static bool send_one(struct conn *c)
 {
 	uint32_t n = c->r->sent, len = plan_size(&c->plan, c->side, n);
-	bool asks = len > LENT_MAX || plan_draw(&c->plan, c->side, n,
-						DRAW_COOKIE) % 2;
+	bool asks = len > LENT_MAX || plan_timeout(&c->plan, c->side, n) ||
+		    plan_draw(&c->plan, c->side, n, DRAW_COOKIE) % 2;
 	void *cookie = asks ? (void *)(uintptr_t)(n + 1) : NULL;
 	int ret;
 
@@ -205,6 +212,18 @@ static void take_back(struct conn *c, uint32_t n)
 	c->out[n] = NULL;
 }
 
+void send_ended(struct conn *c, uint32_t n, int status)
+{
+	c->tx[n] = !status ? TX_OK : status == -ECANCELED ? TX_CANCELED :
+		   status == RDMAMSG_TIMED_OUT ? TX_TIMED_OUT : TX_FAILED;
+	if (c->tx[n] == TX_FAILED)
+		VIOLATION(c, "message %u: status %d", n, status);
+	if (!status && c->r->in_memory <= n)
+		c->r->in_memory = n + 1;
+	c->in_flight -= plan_size(&c->plan, c->side, n);
+	take_back(c, n);
+}
+
 void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 {
 	struct conn *c = rdmamsg_ep_user(ep);
@@ -222,14 +241,8 @@ void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 			  n < c->r->sent ? c->tx[n] : -1);
 		return;
 	}
-	c->tx[n] = !status ? TX_OK : status == -ECANCELED ? TX_CANCELED :
-		   TX_FAILED;
-	if (c->tx[n] == TX_FAILED)
-		VIOLATION(c, "message %u: status %d", n, status);
-	if (!status && c->r->in_memory <= n)
-		c->r->in_memory = n + 1;
-	c->in_flight -= plan_size(&c->plan, c->side, n);
-	take_back(c, n);
+	if (!late_told(c, n, status))
+		send_ended(c, n, status);
 	send_some(c, 4);
 }
 
@@ -256,7 +269,7 @@ void send_forget(struct conn *c)
 	uint32_t pending = 0, first = 0;
 
 	for (uint32_t n = c->r->sent; n--; ) {
-		if (c->tx[n] == TX_PENDING) {
+		if (c->tx[n] == TX_PENDING || c->tx[n] == TX_OVERDUE) {
 			pending++;
 			first = n;
 		}

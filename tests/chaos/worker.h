@@ -97,6 +97,21 @@ void send_some(struct conn *c, uint32_t most);
 void send_forget(struct conn *c);
 void on_complete(struct rdmamsg_ep *ep, void *cookie, int status);
 void on_writable(struct rdmamsg_ep *ep);
+/* Message n has ended: its memory is the program's again. */
+void send_ended(struct conn *c, uint32_t n, int status);
+/* Cuts a message into up to 16 segments, some of them empty. */
+int send_cut(const struct conn *c, uint32_t n, uint8_t *buf, uint32_t len,
+	     struct iovec *iov);
+
+/* late.c */
+/* Sends these bytes with a timeout. */
+int late_send(struct conn *c, uint32_t n, uint8_t *buf, uint32_t len,
+	      void *cookie);
+/*
+ * In on_complete. Returns true for RDMAMSG_TIMED_OUT and RDMAMSG_OVERDUE, which
+ * only a message with a timeout may have.
+ */
+bool late_told(struct conn *c, uint32_t n, int status);
 
 /* receive.c */
 void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg);
