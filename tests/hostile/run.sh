@@ -5,15 +5,16 @@
 #
 # Peers that break every rule, inside a machine with a device. One line for
 # each case; the exit status tells whether any failed. A SIDE is a program, and
-# perhaps the depth of a shared receive queue, as in client-4096.
+# perhaps the depth of a shared receive queue, as in client-4096, or -shared: the
+# victim listens with RDMAMSG_LISTEN_SHARED.
 
 set -eu
 
 [ $# -ge 1 ] || { sed -n 's/^# //; 4p' "$0" >&2; exit 2; }
 build=$1
 shift
-[ $# -gt 0 ] || set -- client server client-4096 server-4096 client-64 crowd \
-	crowd-256 crowd-4096 strangers
+[ $# -gt 0 ] || set -- client server client-4096 server-4096 client-64 \
+	client-shared crowd crowd-256 crowd-4096 crowd-shared strangers
 
 failed=0
 for side
@@ -21,7 +22,11 @@ do
 	echo "# hostile $side"
 	status=0
 	TEST_SRQ=${side#*-}
+	unset TEST_SHARED
 	case $side in
+	*-shared)
+		unset TEST_SRQ
+		export TEST_SHARED=1 ;;
 	*-*)	export TEST_SRQ ;;
 	*)	unset TEST_SRQ ;;
 	esac

@@ -254,6 +254,7 @@ static void grant_stats(void)
 	victims->fds = open_fds();
 }
 
+/* With TEST_SHARED its port is one that other contexts may join. */
 static int server(void)
 {
 	static const struct rdmamsg_listener_handlers on = {
@@ -266,6 +267,8 @@ static int server(void)
 	};
 	struct rdmamsg_listener *l;
 
+	if (getenv("TEST_SHARED"))
+		opts.flags |= RDMAMSG_LISTEN_SHARED;
 	server_pid = getpid();
 	if (open_context() ||
 	    rdmamsg_listen(ctx, address, "0", &opts, &l)) {
