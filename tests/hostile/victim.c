@@ -12,11 +12,13 @@
 #include <unistd.h>
 #include <rdmamsg/listener.h>
 #include <rdmamsg/memory.h>
+#include <rdmamsg/post.h>
 #include <rdmamsg/rma.h>
 
 #include "../fds.h"
 
 #define LARGE	100000
+#define OVERDUE_MS	2	/* less than most cases last */
 #define BUSY_MS	60000	/* far longer than what the test does meanwhile */
 
 struct shared *victims;
@@ -78,7 +80,7 @@ static void stay_busy(void)
 }
 
 /* Each cookie is a cell, which must exist until its completion. */
-static void on_raw_sent(struct rdmamsg_ep *ep, void *cookie, int status)
+static void on_raw_ended(struct rdmamsg_ep *ep, void *cookie, int status)
 {
 	if (victims->busy_sent && !status && *(bool *)cookie) {
 		victims->busy_sent = false;
@@ -87,6 +89,12 @@ static void on_raw_sent(struct rdmamsg_ep *ep, void *cookie, int status)
 	free(cookie);
 	victims->done++;
 	rdmamsg_ep_set_user(ep, (void *)(unended(ep) - 1));
+}
+
+static void on_raw_sent(struct rdmamsg_ep *ep, void *cookie, int status)
+{
+	if (status != RDMAMSG_OVERDUE)
+		on_raw_ended(ep, cookie, status);
 }
 
 /* Returns a cell that records whether its message is large. */
@@ -98,12 +106,25 @@ static void *new_cookie(size_t len)
 	return cookie;
 }
 
+/* A message that the peer does not take soon is overdue. */
+static int post_raw(struct rdmamsg_ep *ep, size_t len, void *cookie)
+{
+	const struct rdmamsg_sge s = { pattern, len, NULL };
+
+	return rdmamsg_post(ep, &(const struct rdmamsg_op){
+		.size = sizeof(struct rdmamsg_op), .kind = RDMAMSG_OP_SEND,
+		.sge = &s, .count = 1, .tag = 7, .cookie = cookie,
+		.timeout_ms = OVERDUE_MS, .on_late = on_raw_ended,
+	});
+}
+
 static void send_raw(struct rdmamsg_ep *ep, size_t len)
 {
 	struct iovec iov = { pattern, len };
 	void *cookie = new_cookie(len);
 
-	if (rdmamsg_sendv(ep, &iov, 1, 7, cookie))
+	if (len < LARGE ? rdmamsg_sendv(ep, &iov, 1, 7, cookie) :
+			  post_raw(ep, len, cookie))
 		free(cookie);
 	else
 		count_accepted(ep);
