@@ -138,7 +138,7 @@ bool rdmamsg__dc_is_free(const struct rdmamsg_dc_address *a)
 
 uint32_t rdmamsg__dc_max_copy(const struct rdmamsg_dc_sender *s)
 {
-	return s->tuning.max_copy ? s->tuning.max_copy : COPY_MAX;
+	return rdmamsg__dc_option(s->tuning.max_copy, COPY_MAX, 0);
 }
 
 /* A copy above the limit is taken if it is the only one. */

@@ -40,8 +40,8 @@ static void post_frame(struct visitor *v, uint32_t len, enum visit_tx kind,
 
 uint32_t rdmamsg__visitor_max_msg(const struct rdmamsg_dc_target *t)
 {
-	return t->opts.ep && t->opts.ep->max_msg_size ?
-	       t->opts.ep->max_msg_size : MAX_MSG;
+	return t->opts.ep ? rdmamsg__dc_option(t->opts.ep->max_msg_size,
+					       MAX_MSG, 1) : MAX_MSG;
 }
 
 static void send_welcome(struct visitor *v)

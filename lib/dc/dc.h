@@ -241,6 +241,13 @@ struct dc_msg *rdmamsg__dc_msg_new(struct rdmamsg_dc_sender *s, size_t size,
  * it. Then it is freed.
  */
 int rdmamsg__dc_add(struct rdmamsg_dc_address *a, struct dc_msg *m);
+/* Returns the value of an endpoint's option, which is as the program set it. */
+static inline uint32_t rdmamsg__dc_option(uint32_t option, uint32_t by_default,
+					  uint32_t none)
+{
+	return option == RDMAMSG_NONE ? none : option ? option : by_default;
+}
+
 uint32_t rdmamsg__dc_max_copy(const struct rdmamsg_dc_sender *s);
 
 /* rma.c */

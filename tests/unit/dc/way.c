@@ -12,6 +12,7 @@
 #include "dc/dc.h"
 #include "dc/port.h"
 #include "dc/session.h"
+#include "dc/visit.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
 #include "session/sessions.h"
@@ -278,6 +279,25 @@ static void auto__options_of_connections_CONNECTS(void **state)
 	}
 }
 
+/* RDMAMSG_NONE means the same as for a connection. */
+static void options__none_AS_OF_ENDPOINTS(void **state)
+{
+	static struct rdmamsg_dc_sender s;
+	static struct rdmamsg_dc_target t;
+	static struct rdmamsg_ep_options ep;
+
+	t.opts.ep = &ep;
+	assert_int_equal(rdmamsg__dc_max_copy(&s), 65536);
+	assert_int_equal(rdmamsg__visitor_max_msg(&t), 64 << 20);
+	s.tuning.max_copy = RDMAMSG_NONE;
+	ep.max_msg_size = RDMAMSG_NONE;
+	assert_int_equal(rdmamsg__dc_max_copy(&s), 0);
+	assert_int_equal(rdmamsg__visitor_max_msg(&t), 1);
+	s.tuning.max_copy = ep.max_msg_size = 7;
+	assert_int_equal(rdmamsg__dc_max_copy(&s), 7);
+	assert_int_equal(rdmamsg__visitor_max_msg(&t), 7);
+}
+
 static const struct rdmamsg_path path = {
 	.size = sizeof(path), .traffic_class = 8,
 };
@@ -455,6 +475,7 @@ int main(void)
 		WITH(auto__options_of_connections_CONNECTS),
 		WITH(auto__options_of_both_ways_USES_DC),
 		WITH(auto__pool_of_the_program_CONNECTS),
+		WITH(options__none_AS_OF_ENDPOINTS),
 		WITH(native__pre_shared_key_CONNECTS),
 		WITH(target__at_any_address_USES_DC),
 		WITH(target__asked_on_another_device_CONNECTS),
