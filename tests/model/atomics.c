@@ -17,6 +17,7 @@
 
 #define FIELD		2u		/* bits of an addition in its word */
 #define HALF		16u		/* fields in 4 bytes */
+#define UNTOUCHED	0xeeeeeeeeeeeeeeeeull
 #define VALUES		4u		/* of a word of swaps */
 
 static uint32_t flags(void)
@@ -27,6 +28,12 @@ static uint32_t flags(void)
 static const struct rdmamsg_key *key_for(const struct end *e)
 {
 	return &ends[!e->index].key;
+}
+
+static int post(struct end *e, struct touch *t, struct rdmamsg_op op)
+{
+	t->timed = late_give(e, &op);
+	return rdmamsg_post(e->ep, &op);
 }
 
 /* ---- additions --------------------------------------------------------- */
@@ -44,13 +51,13 @@ static int add_half(struct end *e, struct touch *t, void *cookie)
 	const uint32_t boundary = 0xaaaaaaaau;	/* the top bit of each field */
 
 	t->half = true;
-	return post_add_fields(
-		e->ep, key_for(e),
+	return post(e, t, op_add(
+		key_for(e),
 		offset_of(t->slot) + (upper == (BYTE_ORDER == LITTLE_ENDIAN)
 					      ? sizeof(add)
 					      : 0),
 		sizeof(add), &add, sim_once_in(2) ? &boundary : NULL,
-		&t->result, flags(), cookie);
+		&t->result, flags(), cookie));
 }
 
 static int add_fields(struct end *e, struct touch *t, void *cookie)
@@ -60,9 +67,21 @@ static int add_fields(struct end *e, struct touch *t, void *cookie)
 
 	if (sim_once_in(2))
 		return add_half(e, t, cookie);
-	return post_add_fields(
-		e->ep, key_for(e), offset_of(t->slot), sizeof(add), &add,
-		sim_once_in(2) ? &boundary : NULL, &t->result, flags(), cookie);
+	return post(e, t, op_add(
+		key_for(e), offset_of(t->slot), sizeof(add), &add,
+		sim_once_in(2) ? &boundary : NULL, &t->result, flags(),
+		cookie));
+}
+
+static int add_plain(struct end *e, struct touch *t, void *cookie)
+{
+	const uint64_t add = 1ull << t->version * FIELD;
+
+	if (!e->times)
+		return rdmamsg_fetch_add(e->ep, key_for(e), offset_of(t->slot),
+					 add, &t->result, flags(), cookie);
+	return post(e, t, op_add(key_for(e), offset_of(t->slot), 0, &add, NULL,
+				 &t->result, flags(), cookie));
 }
 
 static int add(struct end *e, struct touch *t, void *cookie)
@@ -71,9 +90,7 @@ static int add(struct end *e, struct touch *t, void *cookie)
 
 	t->version = e->adds[t->slot]++;
 	ret = sim_once_in(2) ? add_fields(e, t, cookie) :
-	      rdmamsg_fetch_add(e->ep, key_for(e), offset_of(t->slot),
-				1ull << t->version * FIELD, &t->result,
-				flags(), cookie);
+	      add_plain(e, t, cookie);
 	if (ret)
 		e->adds[t->slot]--;
 	return ret;
@@ -82,6 +99,11 @@ static int add(struct end *e, struct touch *t, void *cookie)
 static uint32_t field(uint64_t word, uint32_t n)
 {
 	return (uint32_t)(word >> n * FIELD) & ((1u << FIELD) - 1);
+}
+
+static bool taken_back(const struct touch *t)
+{
+	return t->status == RDMAMSG_TIMED_OUT;
 }
 
 /* The value before must have each earlier addition, and no later one. */
@@ -102,7 +124,7 @@ static void check_sum(const struct end *e, const struct touch *t)
 		if (o->kind != TOUCH_ADD || o->slot != t->slot ||
 		    (t->half && upper != (o->version >= HALF)))
 			continue;
-		if (times > (o->version < t->version) ||
+		if (times > (o->version < t->version && !taken_back(o)) ||
 		    (!times && o->version < t->version &&
 		     o->cookie == COOKIE_BACK && !o->status))
 			sim_fail("%d: addition %u of word %u sees that "
@@ -112,6 +134,21 @@ static void check_sum(const struct end *e, const struct touch *t)
 }
 
 /* ---- swaps ------------------------------------------------------------- */
+
+static int swap_plain(struct end *e, struct touch *t, uint64_t offset,
+		      void *cookie)
+{
+	const struct post_swap s = {
+		.expected = &t->swap.expected, .desired = &t->swap.desired,
+	};
+
+	if (!e->times)
+		return rdmamsg_compare_swap(e->ep, key_for(e), offset,
+					    t->swap.expected, t->swap.desired,
+					    &t->result, flags(), cookie);
+	return post(e, t, op_swap(key_for(e), offset, 0, &s, &t->result,
+				  flags(), cookie));
+}
 
 static int swap(struct end *e, struct touch *t, void *cookie)
 {
@@ -126,14 +163,11 @@ static int swap(struct end *e, struct touch *t, void *cookie)
 	t->swap.desired = sim_below(VALUES);
 	t->swap.compare = t->swap.replace = UINT64_MAX;
 	if (sim_once_in(2))
-		return rdmamsg_compare_swap(e->ep, key_for(e), offset,
-					    t->swap.expected, t->swap.desired,
-					    &t->result, flags(),
-					    cookie);
+		return swap_plain(e, t, offset, cookie);
 	t->swap.compare = sim_below(VALUES);
 	t->swap.replace = sim_below(VALUES);
-	return post_masked_swap(e->ep, key_for(e), offset, sizeof(uint64_t), &s,
-				&t->result, flags(), cookie);
+	return post(e, t, op_swap(key_for(e), offset, sizeof(uint64_t), &s,
+				  &t->result, flags(), cookie));
 }
 
 /* Returns the set of values after t, 1 << value for each. */
@@ -166,7 +200,8 @@ static uint32_t values_before(const struct end *e, uint32_t slot, uint32_t end)
 	for (uint32_t i = 0; i < end; i++) {
 		const struct touch *o = &e->touch[i];
 
-		if (o->kind != TOUCH_SWAP || o->slot != slot)
+		if (o->kind != TOUCH_SWAP || o->slot != slot ||
+		    taken_back(o))
 			continue;
 		if (has_result(o))
 			set = swapped(o, 1u << o->result);
@@ -191,7 +226,16 @@ static void check_swap(const struct end *e, const struct touch *t)
 int atomic_begin(struct end *e, struct touch *t, void *cookie)
 {
 	t->slot %= WORDS;
+	t->result = UNTOUCHED;
 	return t->kind == TOUCH_ADD ? add(e, t, cookie) : swap(e, t, cookie);
+}
+
+void atomic_check_untouched(const struct end *e, const struct touch *t)
+{
+	if (t->result != UNTOUCHED)
+		sim_fail("%d: an atomic operation has timed out, and wrote "
+			 "result 0x%llx", e->index,
+			 (unsigned long long)t->result);
 }
 
 void atomic_check_result(const struct end *e, const struct touch *t)
@@ -206,7 +250,7 @@ static void check_add(const struct end *e, const struct touch *t)
 {
 	uint32_t times = field(board_for(e)->words[t->slot], t->version);
 
-	if (times > 1 || (!times && has_result(t)))
+	if (times > !taken_back(t) || (!times && has_result(t)))
 		sim_fail("%d: addition %u of word %u, status %d, was executed "
 			 "%u times", e->index, t->version, t->slot, t->status,
 			 times);

@@ -162,6 +162,8 @@ struct board *board_for(const struct end *e);
 /* ---- atomics.c --------------------------------------------------------- */
 
 int atomic_begin(struct end *e, struct touch *t, void *cookie);
+/* t was taken back. */
+void atomic_check_untouched(const struct end *e, const struct touch *t);
 /* t has completed with success. */
 void atomic_check_result(const struct end *e, const struct touch *t);
 void atomics_check(const struct end *e);

@@ -225,11 +225,15 @@ static void check_written(struct end *e, const struct touch *t)
 		e->sure[t->slot] = t->version;
 }
 
-/* No byte of a read that was taken back has come, nor comes later. */
+/* Nothing of an operation that was taken back has come, nor comes later. */
 static void check_untouched(const struct end *e, uint32_t n)
 {
 	const uint8_t *mem = memory[e->index].local[n];
 
+	if (e->touch[n].kind >= TOUCH_ADD) {
+		atomic_check_untouched(e, &e->touch[n]);
+		return;
+	}
 	for (uint32_t i = 0; i < lengths[e->touch[n].slot]; i++)
 		if (mem[i] != UNTOUCHED)
 			sim_fail("%d: read %u has timed out, and wrote byte "
