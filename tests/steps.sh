@@ -80,7 +80,7 @@ slow_programs='idle|death|killed|dead|cycles|thousands|wait|credits|dc_lease'
 # Programs whose results depend on the link layer.
 link_programs='device errors connect setup accept close messages refs memory move
 	listen_lanes listen_shared listen_threads events failover oob
-	oob_records qp rma
+	oob_records qp qp_xrc rma
 	op_timeout op_timeout_lane atomics layout window features regcache
 	srq pool pd guard group strangers auth ends burst shutdown successor
 	word
@@ -102,7 +102,7 @@ thread_units='base/submit cm/late cm/resolve device/slow group/answer'
 # Soft-RoCE only what they find on the soft HCA. The second list has what takes
 # a machine long: many connections, or large messages through an emulated card.
 guest_programs='device errors fork connect accept close messages events
-	dead death failover qp rma chain'
+	dead death failover qp qp_xrc rma chain'
 guest_programs_rest='listen_lanes listen_shared listen_threads killed srq group memory oob
 	atomics window features pd dc dc_onesided layout chain_native team'
 
