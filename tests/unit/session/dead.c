@@ -141,6 +141,29 @@ static void stopped__both_THE_FIRST_WAITS(void **state)
 	both_stopped();
 }
 
+static uint64_t end_of(const struct side *s)
+{
+	return s->ep->live.dead.since + opts.dead_after_ms;
+}
+
+/* The stop begins just before the last tick. */
+static void stopped__at_the_end_THE_DEVICE_TRIES_AGAIN(void **state)
+{
+	start(&activities[0], 1000);
+	steps(2100);
+	nulldev_cut(true);
+	steps(300);
+	while (now + step < min(end_of(&client), end_of(&server)))
+		steps(step);
+	now += 10000;
+	steps(step);
+	check_open("right after it was stopped");
+	nulldev_cut(false);
+	steps(3000);
+	check_open("after it was stopped");
+	stop_all();
+}
+
 /* Stopped again and again, each time for longer than dead_after_ms. */
 static void stopped__often_COUNTS_WHAT_RAN(void **state)
 {
@@ -351,6 +374,7 @@ int main(void)
 		TEST(stopped__with_its_device_LIVES_ON),
 		TEST(stopped__while_the_peer_died_CLOSES),
 		TEST(stopped__both_THE_FIRST_WAITS),
+		TEST(stopped__at_the_end_THE_DEVICE_TRIES_AGAIN),
 		TEST(stopped__often_COUNTS_WHAT_RAN),
 		TEST(stopped__both_IS_NO_SILENCE),
 		TEST(callback__takes_long_LIVES_ON),
