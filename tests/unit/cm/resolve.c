@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
@@ -27,12 +28,29 @@ int __real_getaddrinfo(const char *host, const char *service,
 int __wrap_getaddrinfo(const char *host, const char *service,
 		       const struct addrinfo *hints, struct addrinfo **ret);
 
+static struct rlimit files;
+
+/* No descriptor is left from now on, of which the resolver does not tell. */
+static int use_up_descriptors(void)
+{
+	const struct rlimit none = { 0, files.rlim_max };
+
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	return EAI_NONAME;
+}
+
 /* The resolver does not answer for slow.invalid until the test releases it. */
 int __wrap_getaddrinfo(const char *host, const char *service,
 		       const struct addrinfo *hints, struct addrinfo **ret)
 {
 	int gai;
 
+	if (!strcmp(host, "broken.invalid")) {
+		errno = ENETDOWN;
+		return EAI_SYSTEM;
+	}
+	if (!strcmp(host, "starved.invalid"))
+		return use_up_descriptors();
 	if (strcmp(host, "slow.invalid"))
 		return __real_getaddrinfo(host, service, hints, ret);
 	if (hints->ai_flags & AI_NUMERICHOST)
@@ -95,6 +113,34 @@ static void wait__answer_IS_RETURNED(void **state)
 	assert_int_not_equal(gai, 0);
 }
 
+static int gai_of(const char *host)
+{
+	struct addrinfo *addrs = NULL;
+	int gai = 0;
+
+	assert_int_equal(rdmamsg__resolve_wait(host, "1", &hints, 60000, &gai,
+					       &addrs), 0);
+	assert_null(addrs);
+	return gai;
+}
+
+static void wait__error_of_the_system_IS_TOLD(void **state)
+{
+	assert_int_equal(gai_of("broken.invalid"), ENETDOWN);
+	/* the error of one name is not that of the next */
+	assert_true(gai_of("no.such.name.invalid") < 0);
+}
+
+static void wait__no_descriptor_EMFILE(void **state)
+{
+	int gai;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+	gai = gai_of("starved.invalid");
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+	assert_int_equal(gai, EMFILE);
+}
+
 /* A signal that the program blocks later must not reach the thread. */
 static void thread__EVERY_SIGNAL_IS_BLOCKED(void **state)
 {
@@ -133,6 +179,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wait__no_answer_ETIMEDOUT),
 		cmocka_unit_test(wait__answer_IS_RETURNED),
+		cmocka_unit_test(wait__error_of_the_system_IS_TOLD),
+		cmocka_unit_test(wait__no_descriptor_EMFILE),
 		cmocka_unit_test(thread__EVERY_SIGNAL_IS_BLOCKED),
 		cmocka_unit_test(listen__numeric_host_DOES_NOT_ASK),
 	};
