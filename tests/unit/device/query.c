@@ -296,6 +296,38 @@ static void query__kind_HAS_ITS_THRESHOLD(void **state)
 	}
 }
 
+static void query__port_down_IS_NOT_ACTIVE(void **state)
+{
+	struct rdmamsg_device_attr a = { .size = sizeof(a) };
+
+	port_attr.state = IBV_PORT_DOWN;
+	assert_int_equal(rdmamsg_device_query("soft0", &a), 0);
+	assert_int_equal(a.ports, 2);
+	assert_int_equal(a.ports_active, 0);
+}
+
+/* Devices of a kind without a name of its own have a file of one line. */
+static void query__board_IS_THE_LINE_OF_ITS_FILE(void **state)
+{
+	struct rdmamsg_device_attr a = { .size = sizeof(a) };
+	struct ibv_device **list = soft.get_device_list(NULL);
+	char dir[] = "/tmp/board-XXXXXX", path[64];
+	FILE *f;
+
+	assert_non_null(mkdtemp(dir));
+	(void)snprintf(path, sizeof(path), "%s/board_id", dir);
+	f = fopen(path, "w");
+	assert_true(f && fputs("MT_0000000013\n", f) >= 0 && !fclose(f));
+	(void)snprintf(list[0]->ibdev_path, sizeof(list[0]->ibdev_path), "%s",
+		       dir);
+	vendor = 0x1234;
+	assert_int_equal(rdmamsg_device_query("soft0", &a), 0);
+	assert_string_equal(a.board, "MT_0000000013");
+	list[0]->ibdev_path[0] = 0;
+	soft.free_device_list(list);
+	assert_true(!unlink(path) && !rmdir(dir));
+}
+
 /*
  * If the program's struct is larger, further attributes are 0. If the program's
  * struct is smaller, the memory behind it does not change.
@@ -398,7 +430,10 @@ static void port__ethernet_MARKS_WHAT_APPLIES(void **state)
 	assert_int_equal(a.active_mtu, 4096);
 	assert_int_equal(a.link_mbps, 100000);
 	assert_int_equal(a.flags, IBV_QPF_GRH_REQUIRED);
-	caps = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR;
+	caps = IBV_DEVICE_BAD_PKEY_CNTR;
+	assert_int_equal(rdmamsg_port_query("soft0", 2, &a), 0);
+	assert_int_equal(a.valid, RDMAMSG_PORT_BAD_PKEYS);
+	caps |= IBV_DEVICE_BAD_QKEY_CNTR;
 	assert_int_equal(rdmamsg_port_query("soft0", 2, &a), 0);
 	assert_int_equal(a.valid, RDMAMSG_PORT_BAD_PKEYS |
 			 RDMAMSG_PORT_BAD_QKEYS);
@@ -705,6 +740,8 @@ int main(int argc, char **argv)
 		TEST(query__soft_HAS_WHAT_VERBS_REPORT),
 		TEST(query__more_than_255_ports_ARE_COUNTED),
 		TEST(query__kind_HAS_ITS_THRESHOLD),
+		TEST(query__port_down_IS_NOT_ACTIVE),
+		TEST(query__board_IS_THE_LINE_OF_ITS_FILE),
 		TEST(query__other_sizes_ARE_KEPT_TO),
 		TEST(query__soft_by_name_IS_BESIDE_THE_OTHERS),
 		TEST(query__first_IS_WHAT_THE_ENVIRONMENT_SAYS),
