@@ -44,6 +44,7 @@ static int ports_ex;			/* -1: 0, and 0: that of the soft HCA */
 static int no_extended;		/* errno of the extended query, or 0 */
 static __be16 pkeys[4];
 static int bad_entry, bad_error;	/* errno of reading one entry, or 0 */
+static int empty_entry;			/* of the GID table, or -1 */
 static struct verbs_api table;
 
 static struct ibv_device **get_device_list(int *num)
@@ -120,7 +121,9 @@ static int query_gid_ex(struct ibv_context *c, uint32_t port, uint32_t index,
 {
 	if (bad_error && (int)index == bad_entry)
 		return bad_error;
-	return soft.query_gid_ex(c, port, index, entry);
+	memset(entry, 0, sizeof(*entry));
+	return (int)index == empty_entry ? 0 :
+	       soft.query_gid_ex(c, port, index, entry);
 }
 
 static int set_up(void **state)
@@ -130,6 +133,7 @@ static int set_up(void **state)
 	no_devices = false;
 	caps = vendor = 0;
 	bad_entry = bad_error = ports_ex = no_extended = 0;
+	empty_entry = -1;
 	memset(&port_attr, 0, sizeof(port_attr));
 	memset(pkeys, 0, sizeof(pkeys));
 	table = soft;
@@ -497,6 +501,8 @@ static void gids__loopback_HAS_ITS_DEVICE(void **state)
 	assert_int_equal(
 		rdmamsg_port_gids("soft0", 1, list, sizeof(list[0]), 1), n);
 	assert_int_equal(list[1].text[0], 0x55);
+	empty_entry = (int)list[0].index;
+	assert_int_equal(rdmamsg_port_gids("soft0", 1, NULL, 0, 0), n - 1);
 }
 
 static void pkeys__table_IS_IN_HOST_ORDER(void **state)
