@@ -17,8 +17,7 @@
 #include <errno.h>
 #include <rdma/rdma_cma.h>
 
-/* Ends a connection for the network's sake; then comes the event. */
-static void fail_and_disconnect(int status)
+static void connect_both(void)
 {
 	static const struct rdmamsg_handlers handlers = {
 		.size = sizeof(handlers), .on_connected = on_connected,
@@ -27,13 +26,20 @@ static void fail_and_disconnect(int status)
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,
 	};
-	const struct cm_event ev = {
-		.type = RDMA_CM_EVENT_DISCONNECTED, .status = status,
-	};
 
 	rdmamsg__verbs = &rdmamsg__verbs_soft;
 	clear_ends();
 	connect_ends(&opts);
+}
+
+/* Ends a connection for the network's sake; then comes the event. */
+static void fail_and_disconnect(int status)
+{
+	const struct cm_event ev = {
+		.type = RDMA_CM_EVENT_DISCONNECTED, .status = status,
+	};
+
+	connect_both();
 	rdmamsg__ep_reason(client.ep, RDMAMSG_WHO_NETWORK,
 			   RDMAMSG_CAUSE_TRANSPORT, -ETIMEDOUT, "cut");
 	rdmamsg__ep_kill(client.ep);
@@ -57,6 +63,22 @@ static void disconnect__of_the_peer_IS_THE_CAUSE(void **state)
 	fail_and_disconnect(0);
 	assert_int_equal(client.why.who, RDMAMSG_WHO_PEER);
 	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_ABORTED);
+}
+
+/* Linux tells so of a connection that works, too. */
+static void unreachable__while_it_is_open_STAYS_OPEN(void **state)
+{
+	const struct cm_event ev = {
+		.type = RDMA_CM_EVENT_UNREACHABLE, .status = -EHOSTUNREACH,
+	};
+
+	connect_both();
+	rdmamsg__ep_cm_event(client.ctx, &client.ep->connect.owner, &ev);
+	assert_int_equal(client.ep->state, EP_OPEN);
+	assert_int_equal(client.ep->close.failing, 0);
+	rdmamsg_close(client.ctx);
+	rdmamsg_close(server.ctx);
+	rdmamsg__verbs = &rdmamsg__verbs_system;
 }
 
 /* ---- attempts --------------------------------------------------------- */
@@ -148,6 +170,22 @@ static void reject__after_the_time_IS_NO_HANGUP(void **state)
 	close_both();
 }
 
+/* The peer's device remembers the queue pair's number; another one works. */
+static void reject__stale_connection_IS_TRIED_AGAIN(void **state)
+{
+	const struct cm_event ev = {
+		.type = RDMA_CM_EVENT_REJECTED, .status = 10,
+	};
+
+	listen_for_one();
+	dial(&client);
+	WAIT_FOR(request_count == 1);
+	rdmamsg__ep_cm_event(client.ctx, &client.ep->connect.owner, &ev);
+	assert_int_equal(client.ep->state, EP_BACKOFF);
+	UNTIL_BY(turn(), client.ep->state == EP_REQUESTED);
+	close_both();
+}
+
 /* Ends the time of an attempt in this state, after the peer's limit. */
 static void limit_then(enum ep_state at)
 {
@@ -184,7 +222,9 @@ int main(void)
 		cmocka_unit_test(
 			disconnect__nobody_has_answered_IS_NOT_THE_PEERS),
 		cmocka_unit_test(disconnect__of_the_peer_IS_THE_CAUSE),
+		cmocka_unit_test(unreachable__while_it_is_open_STAYS_OPEN),
 		cmocka_unit_test(reject__after_the_time_IS_NO_HANGUP),
+		cmocka_unit_test(reject__stale_connection_IS_TRIED_AGAIN),
 		cmocka_unit_test(limit__and_the_time_ends_in_back_off_IS_TOLD),
 		cmocka_unit_test(limit__and_the_next_is_not_answered_IS_TOLD),
 	};
