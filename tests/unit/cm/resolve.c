@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A listener waits a bounded time for a resolver that does not answer. */
+/*
+ * A listener waits a bounded time for a resolver that does not answer. Errors
+ * that are not the resolver's are told, and each address of a name is tried.
+ */
+#include "../own_fabric.h"
 #include "cm/connect.h"
 
 #include <errno.h>
@@ -39,6 +43,16 @@ static int use_up_descriptors(void)
 	return EAI_NONAME;
 }
 
+/* Nobody listens at the first address. */
+static int give_two(const char *service, const struct addrinfo *hints,
+		    struct addrinfo **ret)
+{
+	int gai = __real_getaddrinfo("127.0.0.2", service, hints, ret);
+
+	return gai ? gai : __real_getaddrinfo("127.0.0.1", service, hints,
+					      &(*ret)->ai_next);
+}
+
 /* The resolver does not answer for slow.invalid until the test releases it. */
 int __wrap_getaddrinfo(const char *host, const char *service,
 		       const struct addrinfo *hints, struct addrinfo **ret)
@@ -51,6 +65,9 @@ int __wrap_getaddrinfo(const char *host, const char *service,
 	}
 	if (!strcmp(host, "starved.invalid"))
 		return use_up_descriptors();
+	if (!strcmp(host, "two.invalid") &&
+	    !(hints->ai_flags & AI_NUMERICHOST))
+		return give_two(service, hints, ret);
 	if (strcmp(host, "slow.invalid"))
 		return __real_getaddrinfo(host, service, hints, ret);
 	if (hints->ai_flags & AI_NUMERICHOST)
@@ -174,6 +191,47 @@ static void listen__numeric_host_DOES_NOT_ASK(void **state)
 	rdmamsg_close(ctx);
 }
 
+static bool connected, closed;
+
+static void on_connected(struct rdmamsg_ep *ep)
+{
+	connected = true;
+}
+
+static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
+{
+	closed = true;
+}
+
+static void connect__first_address_refuses_TRIES_THE_NEXT(void **state)
+{
+	const struct rdmamsg_handlers handlers = {
+		.size = sizeof(handlers), .on_connected = on_connected,
+		.on_closed = on_closed,
+	};
+	const struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &handlers,
+		.device = "soft0",
+	};
+	const struct rdmamsg_listen_options lopts = {
+		.size = sizeof(lopts), .ep = &opts, .device = "soft0",
+	};
+	struct rdmamsg_listener *l;
+	struct rdmamsg *ctx;
+	char port[8];
+
+	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
+	assert_int_equal(rdmamsg_oob_listen(ctx, "127.0.0.1", "0", &lopts, &l),
+			 0);
+	(void)snprintf(port, sizeof(port), "%u", rdmamsg_listener_port(l));
+	assert_int_equal(rdmamsg_oob_connect(ctx, "two.invalid", port, &opts,
+					     NULL), 0);
+	while (!connected && !closed)
+		assert_true(rdmamsg_wait(ctx, 100) >= 0);
+	assert_true(connected);
+	rdmamsg_close(ctx);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -183,7 +241,9 @@ int main(void)
 		cmocka_unit_test(wait__no_descriptor_EMFILE),
 		cmocka_unit_test(thread__EVERY_SIGNAL_IS_BLOCKED),
 		cmocka_unit_test(listen__numeric_host_DOES_NOT_ASK),
+		cmocka_unit_test(connect__first_address_refuses_TRIES_THE_NEXT),
 	};
 
+	join_own_fabric("resolve");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
