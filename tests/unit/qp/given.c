@@ -320,6 +320,17 @@ static void options__of_a_queue_pair_REACH_IT(void **state)
 }
 
 /* Only some devices and links have another source number. */
+static void qkey__of_a_datagram_REACHES_ITS_QUEUE_PAIR(void **state)
+{
+	const struct rdmamsg_qp_options o = {
+		.size = sizeof(o), .device = "soft0", .type = IBV_QPT_UD,
+		.qkey = 0x2345,
+	};
+	const uint32_t num = queried(make(&o)).qp_num;
+
+	assert_int_equal(step(num, IBV_QPS_INIT, IBV_QP_QKEY)->qkey, 0x2345);
+}
+
 static void source__number_REACHES_THE_DEVICE(void **state)
 {
 	const struct rdmamsg_qp_options o = {
@@ -643,6 +654,7 @@ int main(void)
 		T(partition__by_value_or_index_REACHES_THE_QUEUE_PAIR),
 		T(options__of_a_queue_pair_REACH_IT),
 		T(signal_all__without_a_flag_COMPLETES),
+		T(qkey__of_a_datagram_REACHES_ITS_QUEUE_PAIR),
 		T(source__number_REACHES_THE_DEVICE),
 		T(connect__refused_THE_PEER_IS_NOT_NAMED),
 		T(srq__of_another_domain_EPERM),

@@ -483,6 +483,8 @@ static void destroy__in_groups_of_the_library_LEAVES_THEM(void **state)
 		assert_int_equal(rdmamsg_qp_attach(a, &gid, 0), 0);
 	gid.raw[15] = 2;
 	assert_int_equal(rdmamsg_qp_attach(a, &gid, 0), -EALREADY);
+	/* the LID is part of a group's name */
+	assert_int_equal(rdmamsg_qp_detach(a, &gid, 0xc001), -ENOENT);
 	assert_int_equal(rdmamsg_qp_detach(a, &gid, 0), 0);
 	assert_int_equal(rdmamsg_qp_detach(a, &gid, 0), -ENOENT);
 	gid.raw[0] = 0x20;	/* not a group: the device's reason */
