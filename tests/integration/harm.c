@@ -126,7 +126,8 @@ static bool take_removal(int flags)
 
 /*
  * The soft HCA's removal waits for nobody, and an order that did not reach it
- * is no reason to wait. A removal of another device lasts until all have let go.
+ * is no reason to wait. The removal of another device lasts until all have let
+ * go.
  */
 void harm_remove(void)
 {

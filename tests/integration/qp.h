@@ -20,7 +20,7 @@ static inline struct rdmamsg_qp_options options(enum ibv_qp_type type)
 }
 
 static inline struct rdmamsg_qp *make(struct rdmamsg *ctx,
-			       const struct rdmamsg_qp_options *o)
+				      const struct rdmamsg_qp_options *o)
 {
 	struct rdmamsg_qp *q;
 
