@@ -229,6 +229,33 @@ static void connect__before_the_listener_WAITS(void **state)
 	soft_cma_destroy_event_channel(ch);
 }
 
+/* Until the program has answered the first. */
+static void connect__beyond_the_backlog_WAITS(void **state)
+{
+	struct rdma_event_channel *of_client = soft_cma_create_event_channel();
+	struct rdma_cm_id *server, *client[2], *request[2];
+	struct rdma_conn_param param = { .qp_num = 1 };
+
+	ch = soft_cma_create_event_channel();
+	assert_true(of_client && ch);
+	server = new_id(-1);
+	assert_int_equal(bind_to(server, "127.0.0.1", 0), 0);
+	assert_int_equal(soft_cma_listen(server, 1), 0);
+	for (int i = 0; i < 2; i++)
+		client[i] = call(of_client, soft_cma_get_src_port(server));
+	request[0] = next(ch, RDMA_CM_EVENT_CONNECT_REQUEST, NULL);
+	assert_false(has_event(ch, 10 * REFUSED_MS));
+	assert_int_equal(soft_cma_accept(request[0], &param), 0);
+	request[1] = next(ch, RDMA_CM_EVENT_CONNECT_REQUEST, NULL);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(soft_cma_destroy_id(request[i]), 0);
+		assert_int_equal(soft_cma_destroy_id(client[i]), 0);
+	}
+	assert_int_equal(soft_cma_destroy_id(server), 0);
+	soft_cma_destroy_event_channel(of_client);
+	soft_cma_destroy_event_channel(ch);
+}
+
 static void connect__without_a_listener_IS_REFUSED(void **state)
 {
 	static const char *const patience[] = { "", "0", "10", "100" };
@@ -306,6 +333,7 @@ int main(void)
 		TEST(bind__families_apart_BOTH),
 		TEST(bind__one_address_on_two_links_BOTH),
 		cmocka_unit_test(connect__before_the_listener_WAITS),
+		cmocka_unit_test(connect__beyond_the_backlog_WAITS),
 		cmocka_unit_test(connect__without_a_listener_IS_REFUSED),
 		cmocka_unit_test(patience__that_is_none_EINVAL),
 	};
