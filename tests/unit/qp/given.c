@@ -214,6 +214,25 @@ static void path__of_an_endpoint_REACHES_ITS_QUEUE_PAIR(void **state)
 	rdmamsg_ep_abort(ep[1]);
 }
 
+static void traffic_class__none_IS_0(void **state)
+{
+	const struct rdmamsg_path path = {
+		.size = sizeof(path), .traffic_class = RDMAMSG_NONE,
+	};
+	const struct rdmamsg_ep_options o = {
+		.size = sizeof(o), .device = "soft0", .path = &path,
+		.tuning = TUNING(.tos = 32),
+	};
+	struct rdmamsg_ep *ep[2];
+
+	connect_both(&o, &o, ep);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(step(ep[i]->lane.hot.qp->qp_num, IBV_QPS_RTR,
+				      IBV_QP_AV)->ah_attr.grh.traffic_class, 0);
+		rdmamsg_ep_abort(ep[i]);
+	}
+}
+
 /* Each side has its own table, and its own place of the partition in it. */
 static void partition__by_value_or_index_REACHES_THE_QUEUE_PAIR(void **state)
 {
@@ -651,6 +670,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 		T(path__of_an_endpoint_REACHES_ITS_QUEUE_PAIR),
+		T(traffic_class__none_IS_0),
 		T(partition__by_value_or_index_REACHES_THE_QUEUE_PAIR),
 		T(options__of_a_queue_pair_REACH_IT),
 		T(signal_all__without_a_flag_COMPLETES),
