@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <infiniband/verbs.h>
 #include <rdmamsg/device.h>
@@ -30,8 +31,9 @@ struct cached_port {
  */
 struct device_cache {
 	pthread_mutex_t lock;
-	bool known;
+	bool known, extended_known;
 	struct rdmamsg_device_attr attr;
+	struct ibv_device_attr_ex extended;
 	uint32_t ports;
 	struct cached_port port[];	/* of port 1, 2, ... */
 };
@@ -60,7 +62,7 @@ void rdmamsg__cache_free(struct device_cache *c)
 void rdmamsg__cache_forget(struct device_cache *c)
 {
 	pthread_mutex_lock(&c->lock);
-	c->known = false;
+	c->known = c->extended_known = false;
 	for (uint32_t i = 0; i < c->ports; i++)
 		c->port[i].known = 0;
 	pthread_mutex_unlock(&c->lock);
@@ -152,6 +154,34 @@ static int count_active(const struct rdmamsg_device *d, uint32_t *ret)
 	return 0;
 }
 
+/* Called with the lock held. Returns 0, or -errno and no text. */
+static int query_extended(const struct rdmamsg_device *d)
+{
+	struct device_cache *c = d->cache;
+	int err = 0;
+
+	if (!c->extended_known) {
+		memset(&c->extended, 0, sizeof(c->extended));
+		err = rdmamsg__v_query_device_ex(d->v, d->verbs, &c->extended);
+	}
+	c->extended_known = !err;
+	return err;
+}
+
+int rdmamsg__cache_extended(const struct rdmamsg_device *d,
+			    struct ibv_device_attr_ex *ret)
+{
+	struct device_cache *c = d->cache;
+	int err;
+
+	pthread_mutex_lock(&c->lock);
+	err = query_extended(d);
+	if (!err)
+		*ret = c->extended;
+	pthread_mutex_unlock(&c->lock);
+	return err ? rdmamsg__fail_verbs(err, "querying the RDMA device") : 0;
+}
+
 int rdmamsg__cache_device(const struct rdmamsg_device *d,
 			  struct rdmamsg_device_attr *ret)
 {
@@ -160,7 +190,8 @@ int rdmamsg__cache_device(const struct rdmamsg_device *d,
 
 	pthread_mutex_lock(&c->lock);
 	if (!c->known)
-		rdmamsg__fill_device(&c->attr, d->v, d->verbs, &d->attr);
+		rdmamsg__fill_device(&c->attr, d->v, d->verbs, &d->attr,
+				     query_extended(d) ? NULL : &c->extended);
 	c->known = true;
 	err = count_active(d, &c->attr.ports_active);
 	if (!err)

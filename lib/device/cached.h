@@ -19,9 +19,11 @@ void rdmamsg__cache_event(struct device_cache *c,
 			  const struct ibv_async_event *ev);
 /* Forgets all of it. */
 void rdmamsg__cache_forget(struct device_cache *c);
-/* These two query what is not known. 0, or -errno and a text. */
+/* These three query what is not known. 0, or -errno and a text. */
 int rdmamsg__cache_device(const struct rdmamsg_device *d,
 			  struct rdmamsg_device_attr *ret);
+int rdmamsg__cache_extended(const struct rdmamsg_device *d,
+			    struct ibv_device_attr_ex *ret);
 /* parts: enum rdmamsg_port_part */
 int rdmamsg__cache_port(const struct rdmamsg_device *d, uint32_t port,
 			uint32_t parts, struct rdmamsg_port_attr *ret);

@@ -171,17 +171,16 @@ static uint32_t active_ports(const struct verbs_api *v,
 
 void rdmamsg__fill_device(struct rdmamsg_device_attr *a,
 			  const struct verbs_api *v, struct ibv_context *verbs,
-			  const struct ibv_device_attr *d)
+			  const struct ibv_device_attr *d,
+			  const struct ibv_device_attr_ex *x)
 {
-	struct ibv_device_attr_ex x;
 	enum device_kind kind;
 
 	fill_names(a, v, verbs->device);
 	fill_identity(a, d);
 	fill_limits(a, d);
-	memset(&x, 0, sizeof(x));
-	if (!rdmamsg__v_query_device_ex(v, verbs, &x))
-		fill_extended(a, &x);
+	if (x)
+		fill_extended(a, x);
 	kind = rdmamsg__kind_of(v, verbs, d);
 	snprintf(a->kind, sizeof(a->kind), "%s", rdmamsg__kind_name(kind));
 	a->pieces_max = rdmamsg__kind_pieces_max(kind);
@@ -195,12 +194,15 @@ void rdmamsg__fill_device(struct rdmamsg_device_attr *a,
 static int fill_device(struct rdmamsg_device_attr *a, const struct verbs_api *v,
 		       struct ibv_context *verbs)
 {
+	struct ibv_device_attr_ex x = { .comp_mask = 0 };
 	struct ibv_device_attr d;
 	int ret = rdmamsg__v_query_device(v, verbs, &d);
 
 	if (ret)
 		return ret;
-	rdmamsg__fill_device(a, v, verbs, &d);
+	rdmamsg__fill_device(a, v, verbs, &d,
+			     rdmamsg__v_query_device_ex(v, verbs, &x) ? NULL :
+			     &x);
 	a->ports_active = active_ports(v, verbs, d.phys_port_cnt);
 	return 0;
 }

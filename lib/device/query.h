@@ -17,10 +17,11 @@
  */
 int rdmamsg__open_asked(const char *asked, const struct verbs_api **ret_v,
 			struct ibv_context **ret);
-/* Fills in all but ports_active. Queries the extended attributes only. */
+/* Fills in all but ports_active. x: NULL if the device has no such query. */
 void rdmamsg__fill_device(struct rdmamsg_device_attr *a,
 			  const struct verbs_api *v, struct ibv_context *verbs,
-			  const struct ibv_device_attr *d);
+			  const struct ibv_device_attr *d,
+			  const struct ibv_device_attr_ex *x);
 /* caps: device_cap_flags of the device */
 void rdmamsg__fill_port(struct rdmamsg_port_attr *a,
 			const struct ibv_context *verbs, uint32_t caps,

@@ -4,6 +4,7 @@
 #include "base/qpmap.h"
 #include "base/util.h"
 #include "device/async.h"
+#include "device/cached.h"
 #include "device/cq.h"
 #include "device/device.h"
 #include "device/late.h"
@@ -62,14 +63,14 @@ static int check_limits(const struct rdmamsg_ep_options *o,
 static int check_create_flags(const struct rdmamsg_ep_options *o,
 			      const struct rdmamsg_device *d)
 {
-	struct ibv_device_attr_ex attr = { .comp_mask = 0 };
+	struct ibv_device_attr_ex attr;
 	int ret;
 
 	if (!o->tuning->create_flags)
 		return 0;
-	ret = rdmamsg__v_query_device_ex(d->v, d->verbs, &attr);
+	ret = rdmamsg__cache_extended(d, &attr);
 	if (ret)
-		return rdmamsg__fail_verbs(ret, "querying the RDMA device");
+		return ret;
 	return rdmamsg__create_flags_check(o->tuning->create_flags, IBV_QPT_RC,
 					   &attr, d->name);
 }

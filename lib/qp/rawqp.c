@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "base/util.h"
 #include "device/async.h"
+#include "device/cached.h"
 #include "device/choose.h"
 #include "device/device.h"
 #include "device/pd.h"
@@ -178,7 +179,7 @@ static int check_srq(const struct rdmamsg_qp *q)
 
 static int make(struct rdmamsg_qp *q)
 {
-	struct ibv_device_attr_ex attr = { .comp_mask = 0 };
+	struct ibv_device_attr_ex attr;
 	int ret = rdmamsg__choose_device(q->opts.device, NULL, &q->v,
 				       &q->device);
 
@@ -187,9 +188,9 @@ static int make(struct rdmamsg_qp *q)
 				       &q->dev);
 	if (ret)
 		return ret;
-	ret = rdmamsg__v_query_device_ex(q->v, q->dev->device->verbs, &attr);
+	ret = rdmamsg__cache_extended(q->dev->device, &attr);
 	if (ret)
-		return rdmamsg__fail_verbs(ret, "querying the RDMA device");
+		return ret;
 	ret = rdmamsg__rawqp_check(&q->opts, &q->rss, &attr, q->device);
 	if (!ret)
 		ret = check_srq(q);

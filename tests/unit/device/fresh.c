@@ -28,7 +28,9 @@
 #include <infiniband/verbs.h>
 #include <rdmamsg/device.h>
 #include <rdmamsg/group.h>
+#include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/verbs.h>
 
 #define PREFIX	0xfec0000000000012ull
 
@@ -406,6 +408,38 @@ static void cached__device_IS_QUERIED_ONCE(void **state)
 	tear_down_counting();
 }
 
+/* Those that need them: queue pairs, and endpoints with create flags. */
+static void cached__extended_attributes_ARE_QUERIED_ONCE(void **state)
+{
+	const struct rdmamsg_ep_tuning flags = {
+		.size = sizeof(flags),
+		.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB,
+	};
+	const struct rdmamsg_ep_options o = {
+		.size = sizeof(o), .device = "soft0", .tuning = &flags,
+	};
+	const struct rdmamsg_qp_options ud = {
+		.size = sizeof(ud), .device = "soft0", .type = IBV_QPT_UD,
+	};
+	struct rdmamsg_device_attr a = { .size = sizeof(a) };
+	struct rdmamsg_ep *refused;
+	struct rdmamsg_qp *q;
+
+	set_up_counting("ib");
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(rdmamsg_qp_create(ctx, &ud, &q), 0);
+		assert_int_equal(rdmamsg_oob_offer(ctx, &o, &refused),
+				 -EINVAL);
+		assert_non_null(strstr(rdmamsg_error(), "BLOCK_SELF"));
+	}
+	assert_int_equal(rdmamsg_device_cached(ctx, "soft0", &a), 0);
+	assert_int_equal(queries.extended, 1);
+	assert_int_equal(rdmamsg_device_refresh(ctx, "soft0"), 0);
+	assert_int_equal(rdmamsg_qp_create(ctx, &ud, &q), 0);
+	assert_int_equal(queries.extended, 2);
+	tear_down_counting();
+}
+
 /* The event comes from the device of which the context keeps values. */
 static void come(enum ibv_event_type type, int port)
 {
@@ -509,6 +543,7 @@ int main(void)
 		cmocka_unit_test(cached__infiniband_ONE_QUERY_UNTIL_AN_EVENT),
 		cmocka_unit_test(cached__ethernet_DYNAMIC_PART_IS_QUERIED),
 		cmocka_unit_test(cached__device_IS_QUERIED_ONCE),
+		cmocka_unit_test(cached__extended_attributes_ARE_QUERIED_ONCE),
 		cmocka_unit_test(
 			cached__each_event_of_a_port_FORGETS_ITS_DYNAMIC_PART),
 		cmocka_unit_test(refresh__IS_QUERIED_AGAIN),
