@@ -2559,6 +2559,25 @@ topic_members()
 	[ "$(tr -d -c '\n' <got | wc -c)" -ge 10 ]
 }
 
+# A group by its MGID, and a publisher that waits before the first message.
+topic_mgid()
+{
+	mgid=ff15::77:7
+	: >got
+	"$sub" -v --json -C 3 -b "$addr" -M $mgid >got 2>told &
+	server=$!
+	await grep -q '^joined ff15:' told
+	before=$(date +%s)
+	returns 0 "$pub" -C 3 -S 100 -b "$addr" --settle=2 -M $mgid
+	[ $(($(date +%s) - before)) -ge 2 ]
+	until ! kill -0 $server 2>/dev/null
+	do
+		returns 0 "$pub" -C 3 -S 100 -b "$addr" -M $mgid
+	done
+	server_ends 0
+	[ "$(grep -c '"data": "' got)" -ge 3 ]
+}
+
 # A signal ends a publisher that lingers, and the first one may come before.
 topic_interrupted()
 {
@@ -3348,6 +3367,7 @@ run topic-raw topic --raw
 # mckey needs a device that librdmacm finds
 [ "${RDMAMSG_DEVICE-}" = soft ] || run topic-mckey topic_mckey
 run topic-members topic_members
+run topic-mgid topic_mgid
 if on_soft_hca
 then run rss rss_sample
 else run rss rss_absent
