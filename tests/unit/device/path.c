@@ -150,6 +150,30 @@ static void port__by_its_state_TAKEN(void **state)
 	assert_int_equal(table.close_device(verbs), 0);
 }
 
+static void port__given_and_not_active_ENETDOWN(void **state)
+{
+	struct ibv_device **list = SOFT->get_device_list(NULL);
+	struct verbs_api table = *SOFT;
+	struct rdmamsg_device d = {
+		.v = &table, .verbs = table.open_device(list[0]),
+		.name = "soft0", .attr.phys_port_cnt = 1,
+	};
+	struct oob oob = { .path = { .mtu = 4096, .port = 1 } };
+
+	SOFT->free_device_list(list);
+	table.query_port = query_port;
+	port_attr = (struct ibv_port_attr){
+		.state = IBV_PORT_ARMED, .gid_tbl_len = 1, .pkey_tbl_len = 1,
+		.link_layer = IBV_LINK_LAYER_INFINIBAND,
+	};
+	assert_int_equal(rdmamsg__path_local(&oob, &d, NULL), -ENETDOWN);
+	assert_non_null(strstr(rdmamsg_error(),
+			       "port 1 of device soft0 is not active"));
+	port_attr.state = IBV_PORT_ACTIVE;
+	assert_int_equal(rdmamsg__path_local(&oob, &d, NULL), 0);
+	assert_int_equal(table.close_device(d.verbs), 0);
+}
+
 /* A port of InfiniBand has 1 << lmc LIDs. */
 static void path_bits__beyond_the_lids_EINVAL(void **state)
 {
@@ -297,6 +321,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(device__by_what_there_is_CHOSEN),
 		cmocka_unit_test(port__by_its_state_TAKEN),
+		cmocka_unit_test(port__given_and_not_active_ENETDOWN),
 		cmocka_unit_test(path_bits__beyond_the_lids_EINVAL),
 		cmocka_unit_test(offer__hardware_without_a_link_ENODEV),
 		cmocka_unit_test(options__of_the_path_REACH_THE_QUEUE_PAIR),

@@ -640,6 +640,40 @@ static void named(enum rdmamsg_name_kind kind, uint32_t value,
 		assert_null(rdmamsg_name(kind, value));
 }
 
+/* The codes of PortInfo, each as the specification and rdma-core name it. */
+static void names__of_a_link_ARE_THOSE_OF_ITS_CODE(void **state)
+{
+	static const struct {
+		enum rdmamsg_name_kind kind;
+		uint32_t code;
+		const char *name;
+	} rows[] = {
+		{ RDMAMSG_NAME_SPEED, 1, "2.5 Gb/s" },
+		{ RDMAMSG_NAME_SPEED, 2, "5.0 Gb/s" },
+		{ RDMAMSG_NAME_SPEED, 4, "10.0 Gb/s" },
+		{ RDMAMSG_NAME_SPEED, 8, "10.0 Gb/s" },
+		{ RDMAMSG_NAME_SPEED, 16, "14.0 Gb/s" },
+		{ RDMAMSG_NAME_SPEED, 32, "25.0 Gb/s" },
+		{ RDMAMSG_NAME_SPEED, 64, "50.0 Gb/s" },
+		{ RDMAMSG_NAME_SPEED, 128, "100.0 Gb/s" },
+		{ RDMAMSG_NAME_WIDTH, 1, "1X" },
+		{ RDMAMSG_NAME_WIDTH, 2, "4X" },
+		{ RDMAMSG_NAME_WIDTH, 4, "8X" },
+		{ RDMAMSG_NAME_WIDTH, 8, "12X" },
+		{ RDMAMSG_NAME_WIDTH, 16, "2X" },
+		{ RDMAMSG_NAME_PHYS_STATE, 1, "SLEEP" },
+		{ RDMAMSG_NAME_PHYS_STATE, 2, "POLLING" },
+		{ RDMAMSG_NAME_PHYS_STATE, 3, "DISABLED" },
+		{ RDMAMSG_NAME_PHYS_STATE, 4, "PORT_CONFIGURATION_TRAINING" },
+		{ RDMAMSG_NAME_PHYS_STATE, 5, "LINK_UP" },
+		{ RDMAMSG_NAME_PHYS_STATE, 6, "LINK_ERROR_RECOVERY" },
+		{ RDMAMSG_NAME_PHYS_STATE, 7, "PHY_TEST" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		named(rows[i].kind, rows[i].code, rows[i].name);
+}
+
 static void names__values_and_flags_HAVE_TEXT(void **state)
 {
 	named(RDMAMSG_NAME_NODE_TYPE, IBV_NODE_RNIC, "RNIC");
@@ -761,6 +795,7 @@ int main(int argc, char **argv)
 		TEST(find_pkey__of_a_partition_FULL_MEMBERSHIP_FIRST),
 		TEST(gid__text_AND_BACK),
 		TEST(gid__nonsense_EINVAL),
+		TEST(names__of_a_link_ARE_THOSE_OF_ITS_CODE),
 		TEST(names__values_and_flags_HAVE_TEXT),
 		TEST(port__capability_BY_NAME),
 		TEST(conversions__both_ways_AGREE),
