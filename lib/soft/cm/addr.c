@@ -264,7 +264,7 @@ int soft_cm_query_addr(struct soft_cm_file *file,
 	resp->port_num = soft_cm_on_device(id);
 	if (resp->port_num) {
 		resp->node_guid = htobe64(file->dev->device_guid);
-		resp->pkey = htobe16(0xffff);
+		resp->pkey = htobe16(soft_pkey(file->dev, resp->port_num));
 	}
 out:
 	soft_unlock(file->dev);

@@ -91,7 +91,7 @@ void soft_cm_to_ib(const struct soft_cm_id *id, bool peer,
 	const struct sockaddr_storage *addr = peer ? &id->dst : &id->src;
 	struct sockaddr_ib ib = { .sib_family = AF_IB };
 
-	ib.sib_pkey = htobe16(0xffff);
+	ib.sib_pkey = htobe16(soft_pkey(id->file->dev, 1));
 	soft_cm_gid(id, peer, (uint8_t *)&ib.sib_addr);
 	/* the service ID is port space and port: IBTA annex A11 */
 	ib.sib_sid = htobe64((uint64_t)id->ps << PORT_BITS |

@@ -57,7 +57,6 @@ int soft_cm_query_path(struct soft_cm_file *file,
 		.path = {
 			.flowlabel_hoplimit = htobe32(64),
 			.reversible_numpath = IBV_PATH_RECORD_REVERSIBLE | 1,
-			.pkey = htobe16(0xffff),
 			.mtu = 2 << 6 | IBV_MTU_4096,
 			.rate = 2 << 6 | PATH_RATE,
 			.packetlifetime = 2 << 6 | PATH_LIFETIME,
@@ -77,6 +76,7 @@ int soft_cm_query_path(struct soft_cm_file *file,
 	} else if (has_path(id) && size >= sizeof(*resp) + sizeof(path)) {
 		soft_cm_gid(id, true, path.path.dgid.raw);
 		soft_cm_gid(id, false, path.path.sgid.raw);
+		path.path.pkey = htobe16(soft_pkey(file->dev, 1));
 		memcpy(resp->path_data, &path, sizeof(path));
 		resp->num_paths = 1;
 	}
@@ -107,7 +107,7 @@ int soft_cm_query_route(struct soft_cm_file *file, uint32_t handle,
 	if (id) {
 		soft_cm_gid(id, false, path->sgid);
 		soft_cm_gid(id, true, path->dgid);
-		path->pkey = htobe16(0xffff);
+		path->pkey = htobe16(soft_pkey(file->dev, 1));
 	}
 	if (id && has_path(id)) {
 		resp->num_paths = 1;
