@@ -23,6 +23,7 @@ static void adopt(struct rdmamsg_ep *carrier, struct rdmamsg_ep *ep)
 {
 	carrier->carries = ep;
 	carrier->connect.carrier = true;
+	carrier->connect.pkey = ep->connect.pkey;
 	carrier->ctx->sessions->ep_count--;
 	memcpy(carrier->connect.session, ep->connect.session,
 	       sizeof(carrier->connect.session));

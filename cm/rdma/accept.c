@@ -161,12 +161,14 @@ int rdmamsg__cm_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 {
 	uint8_t hello[PROTO_HELLO_MAX];
 	struct rdma_conn_param param = { .private_data = hello };
-	int ret;
+	int ret = rdmamsg__cm_init(ep);
 
-	if (ep->opts.path) {
+	if (!ret)
+		ret = rdmamsg__cm_check_pkey(ep, req->id);
+	if (ret) {
 		reject_id(ep->ctx, req->v, req->id, PROTO_REJECT_RESOURCES,
 			  PROTO_LIMIT_NONE, NULL, 0);
-		return rdmamsg__cm_without_path(ep);
+		return ret;
 	}
 	ep->connect.passive = true;
 	ep->connect.version = (uint32_t)rdmamsg__hello_version(&req->hello);

@@ -84,7 +84,11 @@ int rdmamsg__cm_call(struct rdmamsg_ep *ep,
 void rdmamsg__cm_abandon(struct rdmamsg_ep *ep);
 
 /* connector.c */
-int rdmamsg__cm_without_path(struct rdmamsg_ep *ep);
+/* Takes the P_Key of ep->opts.path. -EINVAL: the path says more. */
+int rdmamsg__cm_init(struct rdmamsg_ep *ep);
+/* -EHOSTUNREACH: id has its way through another partition than asked for. */
+int rdmamsg__cm_check_pkey(const struct rdmamsg_ep *ep,
+			   const struct rdma_cm_id *id);
 
 /* dial.c */
 /* rdmamsg__fail_verbs(), or -EPERM if the credentials have changed. */

@@ -2,26 +2,88 @@
 /* The connector that uses the connection manager. */
 #include "base/base.h"
 #include "base/ctx.h"
+#include "device/path.h"
 #include "device/verbs_call.h"
 #include "cm/connect.h"
 #include "session/ep.h"
 
 #include "cm/rdma/cm.h"
 
+#include <endian.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
+#include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
 
-int rdmamsg__cm_without_path(struct rdmamsg_ep *ep)
+#define PARTITION	0x7fffu		/* bits of a P_Key, without membership */
+
+static bool is_same(const struct rdmamsg_path *path, struct rdmamsg_path other)
 {
-	return !ep->opts.path ? 0 :
-	       rdmamsg__fail(-EINVAL, "path: the connection manager finds the "
-			     "path, and takes the partition of the interface "
-			     "that has the address: connect from an address in "
-			     "that partition, or use rdmamsg_oob_connect(3) "
-			     "and its like");
+	other.size = path->size;
+	other.pkey = path->pkey;
+	return !memcmp(path, &other, sizeof(other));
+}
+
+/*
+ * Returns true if the path has a partition, and nothing else: zeros, or the
+ * defaults that a listener has filled in.
+ */
+static bool is_partition(const struct rdmamsg_path *path)
+{
+	struct rdmamsg_path defaults;
+
+	(void)rdmamsg__path_copy(&defaults, NULL);
+	return path->pkey &&
+	       (is_same(path, (struct rdmamsg_path){ .size = 0 }) ||
+		is_same(path, defaults));
+}
+
+int rdmamsg__cm_init(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_path path;
+	int ret;
+
+	if (!ep->opts.path)
+		return 0;
+	ret = rdmamsg__opts_copy(&path, sizeof(path), ep->opts.path,
+				 "rdmamsg_path");
+	ep->opts.path = NULL;		/* the caller owns it */
+	if (ret)
+		return ret;
+	if (!is_partition(&path))
+		return rdmamsg__fail(-EINVAL, "path: the connection manager "
+				     "finds the path, and takes the partition "
+				     "of the interface that has the address: "
+				     "pkey alone can be given here, the rest "
+				     "to rdmamsg_oob_connect(3) and its like");
+	if (path.pkey > 0xffff || !(path.pkey & PARTITION))
+		return rdmamsg__fail(-EINVAL, "pkey 0x%x: no port has it",
+				     path.pkey);
+	ep->connect.pkey = (uint16_t)path.pkey;
+	return 0;
+}
+
+int rdmamsg__cm_check_pkey(const struct rdmamsg_ep *ep,
+			   const struct rdma_cm_id *id)
+{
+	uint16_t has = be16toh(id->route.addr.addr.ibaddr.pkey);
+
+	if (!ep->connect.pkey)
+		return 0;
+	/* the kernel gives an Ethernet port none: it has the default */
+	if (!has)
+		has = 0xffff;
+	return !((has ^ ep->connect.pkey) & PARTITION) ? 0 :
+	       rdmamsg__fail(-EHOSTUNREACH, "the interface on the way to the "
+			     "peer is in partition 0x%x, and pkey asks for "
+			     "0x%x: set source to an address in that "
+			     "partition", has, ep->connect.pkey);
 }
 
 static void nothing(struct rdmamsg_ep *ep)
@@ -71,7 +133,7 @@ static void learn_port(struct rdmamsg_ep *ep)
 
 const struct connector rdmamsg__by_cm = {
 	.waits = "resolving the address",
-	.init = rdmamsg__cm_without_path,
+	.init = rdmamsg__cm_init,
 	.dial = rdmamsg__cm_dial,
 	.resolved = rdmamsg__cm_resolved,
 	.redial = rdmamsg__cm_redial,

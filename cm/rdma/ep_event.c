@@ -53,6 +53,14 @@ static void on_addr(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		rdmamsg__cm_next(ep);
 		return;
 	}
+	ret = rdmamsg__try(rdmamsg__cm_check_pkey(ep, ep->connect.id));
+	if (ret) {
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL,
+				   RDMAMSG_CAUSE_UNREACHABLE, ret, "%s",
+				   rdmamsg__text());
+		rdmamsg__cm_next(ep);
+		return;
+	}
 	ret = rdmamsg__v_resolve_route(v, ep->connect.id, rdmamsg__cm_ms(ep));
 	if (ret)
 		rdmamsg__dial_failed(ep, ret == -ENODEV ?

@@ -13,7 +13,11 @@ enum rdmamsg_path_flags {
 	RDMAMSG_PATH_GLOBAL = 1u << 0,	/* InfiniBand: by GID, not by LID */
 };
 
-/* Path to the peer, in opts->path. Each side has its own. */
+/*
+ * Path to the peer, in opts->path. Each side has its own. rdmamsg_connect() and
+ * accepting a request of rdmamsg_listen() take 'pkey' alone: -EHOSTUNREACH, the
+ * interface on the way to the peer is in another partition.
+ */
 struct rdmamsg_path {
 	size_t size;
 	uint32_t flags;			/* enum rdmamsg_path_flags */

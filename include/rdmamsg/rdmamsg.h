@@ -421,7 +421,8 @@ struct rdmamsg_ep_options {
 	uint32_t timeout_ms;		/* until connected; 10000 */
 	const char *source;		/* connect: numeric local address */
 	const char *device;		/* connect: name of the RDMA device */
-	const struct rdmamsg_path *path;	/* rdmamsg_oob_*(), DC */
+	/* of rdmamsg_oob_*() and DC; elsewhere pkey alone */
+	const struct rdmamsg_path *path;
 	const void *hello_data;		/* the peer has it before it accepts */
 	size_t hello_data_len;		/* up to RDMAMSG_HELLO_DATA_MAX */
 	const void *setup_data;		/* the peer has it when connected */

@@ -190,6 +190,7 @@ struct connecting {
 	bool inner;			/* of a sender, which closes it */
 	bool redials;			/* when the lane has drained */
 	uint8_t crowded;		/* looks for a place, while it waits */
+	uint16_t pkey;			/* of the way of the CM; 0: any */
 	struct addrinfo *addrs, *addr;	/* to try */
 	struct resolve *resolve;
 	struct call *call;		/* rdma_connect() in a thread */
