@@ -196,7 +196,6 @@ static void tear_down(struct rdmamsg_ep *ep)
 {
 	struct rdmamsg *ctx = ep->ctx;
 
-	rdmamsg__timer_stop(&ctx->loop.timers, &ep->timer);
 	rdmamsg__timer_stop(&ctx->loop.timers, &ep->live.timer);
 	rdmamsg__failover_end(ep);
 	rdmamsg__resume_end(ep);
@@ -226,6 +225,7 @@ static void tear_down(struct rdmamsg_ep *ep)
 	rdmamsg__ep_enter(ep, EP_CLOSED);
 	list_del(&ep->dirty_node);
 	ep->dirty = false;
+	rdmamsg__timer_stop(&ctx->loop.timers, &ep->timer);
 	rdmamsg__timers_release(&ctx->loop.timers, EP_TIMERS);
 	list_del(&ep->node);
 	ctx->sessions->ep_count -= !ep->connect.carrier;
@@ -242,6 +242,8 @@ static void finish(struct rdmamsg_ep *ep)
 		rdmamsg__cq_drain(ctx, ep->lane.srq->cq);
 	else if (ep->lane.cq && ep->close.reason.who == RDMAMSG_WHO_DEVICE)
 		rdmamsg__cq_drain(ctx, ep->lane.cq);
+	/* finishes it, if a callback does not return */
+	rdmamsg__timer_set(&ctx->loop.timers, &ep->timer, DRAIN_MS);
 	tear_down(ep);
 	rdmamsg__ep_stats_add(&ctx->sessions->st, ep);
 	list_add_tail(&ctx->sessions->dead, &ep->node);

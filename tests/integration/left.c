@@ -321,6 +321,25 @@ static void on_complete__left_OTHERS_CANCELED_ARE_TOLD(void **state)
 	pair_fini(&p);
 }
 
+/* The endpoint is being taken apart. */
+static void on_complete__left_at_the_end_REST_IS_TOLD(void **state)
+{
+	pair_init(&p, NULL);
+	p.c.opts.send_queue = 64;
+	p.s.expect_nothing = true;
+	pair_listen(&p);
+	pair_connect(&p);
+	fill_queue();
+	rdmamsg_ep_abort(p.c.ep);
+	p.c.then_sent = jump_canceled;
+	if (!setjmp(out))
+		for (;;)
+			(void)call_one(p.c.ctx, 0);
+	WAIT_FOR(p.c.closed && p.s.closed);
+	end_check_cookies(&p.c);
+	pair_fini(&p);
+}
+
 static bool expired;
 
 static void jump(struct rdmamsg_timer *timer, void *user)
@@ -360,6 +379,7 @@ int main(int argc, char **argv)
 		TEST(callback__left_often_shared_receives_REMAIN),
 		TEST(on_closed_of_a_group__left_IS_CALLED_ONCE),
 		TEST(on_complete__left_OTHERS_CANCELED_ARE_TOLD),
+		TEST(on_complete__left_at_the_end_REST_IS_TOLD),
 		TEST(on_timer__left_LATER_TIMERS_EXPIRE),
 	};
 
