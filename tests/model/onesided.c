@@ -282,15 +282,18 @@ static void ended(struct end *e, uint32_t n, int status)
 bool onesided_complete(struct end *e, void *cookie, int status)
 {
 	uint32_t n = (uint32_t)((uintptr_t)cookie - COOKIES);
-	struct touch *t = &e->touch[n];
+	struct touch *t;
 
 	if ((uintptr_t)cookie < COOKIES)
 		return false;
 	sim_trace("%d: completes operation %u, status %d\n", e->index, n,
 		  status);
-	if (n >= e->touched || t->cookie != COOKIE_OUT)
+	if (n >= e->touched)
+		sim_fail("%d: operation %u never began", e->index, n);
+	t = &e->touch[n];
+	if (t->cookie != COOKIE_OUT)
 		sim_fail("%d: operation %u completes %s", e->index, n,
-			 n < e->touched && t->cookie != COOKIE_NONE ? "twice" :
+			 t->cookie != COOKIE_NONE ? "twice" :
 			 "without a cookie");
 	if (late_complete(e, &t->cookie, t->timed, status))
 		ended(e, n, status);
