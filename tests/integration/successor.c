@@ -40,8 +40,11 @@ static int listen_at(const char *service, const struct rdmamsg_listen_options *o
 /* The client is accepted. After some rounds it is connected. */
 static void accept_client(uint32_t timeout_ms)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = put_off,
+	};
 	const struct rdmamsg_listen_options o = {
-		.size = sizeof(o), .on_request = put_off,
+		.size = sizeof(o), .handlers = &on,
 	};
 
 	pair_init(&p, NULL);
@@ -73,8 +76,11 @@ static void shut_down(void)
 /* Another program, on the same port. */
 static void succeed(void)
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = pair_on_request,
+	};
 	const struct rdmamsg_listen_options o = {
-		.size = sizeof(o), .user = &p, .on_request = pair_on_request,
+		.size = sizeof(o), .user = &p, .handlers = &on,
 	};
 	int ret;
 
