@@ -35,6 +35,7 @@
 #include <rdmamsg/group.h>
 #include <rdmamsg/listener.h>
 #include <rdmamsg/memory.h>
+#include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +67,7 @@
 
 static struct shared {
 	struct harm harm;
-	_Atomic uint32_t dc_port, wide_port, port, keyed_port;
+	_Atomic uint32_t dc_port, wide_port, port, keyed_port, tcp_port;
 	_Atomic bool quit, want;
 	_Atomic uint32_t rounds, heard;	/* of the innocent */
 	_Atomic uint64_t longest;	/* ms, of its messages since goes_on() */
@@ -156,6 +157,11 @@ static int server(void)
 		return 1;
 	}
 	shared->port = rdmamsg_listener_port(l);
+	if (!iwarp && rdmamsg_oob_listen(ctx, address, "0", &lo, &l)) {
+		harmed("server: %s", rdmamsg_error());
+		return 1;
+	}
+	shared->tcp_port = rdmamsg_listener_port(l);
 	lo.key = SECRET;
 	lo.key_len = strlen(SECRET);
 	if (rdmamsg_listen(ctx, address, "0", &lo, &l)) {
@@ -584,6 +590,8 @@ static void sessions(void)
 		"connections; %s", told, later, other, let_in, harm->text);
 }
 
+#include "tcp.h"
+
 /* ---- the stranger, with a request that it has seen --------------------- */
 
 static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
@@ -680,7 +688,9 @@ static int crowd(void)
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
 	const unsigned int uid = getuid();
 
-	if (setgid(NOBODY) || setuid(NOBODY))
+	/* the kernel forgets the parent's end with the user */
+	if (setgid(NOBODY) || setuid(NOBODY) ||
+	    prctl(PR_SET_PDEATHSIG, SIGKILL))
 		return 1;
 	for (unsigned int i = 0; !shared->quit; i++) {
 		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
@@ -716,7 +726,8 @@ static const char *const not_on_iwarp[] = {
 	"dc-guesses # iWARP has no datagrams",
 	"dc-killed # iWARP has no datagrams",
 	"group-requests # iWARP has no datagrams",
-	"sessions-of-nobody # iWARP connects queue pairs only", NULL,
+	"sessions-of-nobody # iWARP connects queue pairs only",
+	"tcp-strangers # iWARP connects by the connection manager", NULL,
 };
 
 static void by_datagrams(void)
@@ -772,6 +783,7 @@ int main(int argc, char **argv)
 	} else {
 		by_datagrams();
 		sessions();
+		tcp_crowd();
 	}
 	replays();
 	connects();
