@@ -75,7 +75,7 @@ needs_no_build()
 }
 
 # Integration tests that wait for time to pass, and that quick leaves out.
-slow_programs='idle|death|killed|dead|cycles|thousands|wait|credits|dc_lease'
+slow_programs='idle|exit|death|killed|dead|cycles|thousands|wait|credits|dc_lease'
 
 # Programs whose results depend on the link layer.
 link_programs='device errors connect setup accept close messages refs memory move
