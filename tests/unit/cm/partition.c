@@ -88,9 +88,12 @@ static void set_pkey(uint16_t pkey)
 /* Listens. The interface is in this partition. */
 static void set_up(const char *link, uint16_t pkey, char port[static 8])
 {
+	static const struct rdmamsg_listener_handlers on = {
+		.size = sizeof(on), .on_request = on_request,
+	};
 	const struct rdmamsg_ep_options eo = options(&listening);
 	const struct rdmamsg_listen_options asks = {
-		.size = sizeof(asks), .on_request = on_request,
+		.size = sizeof(asks), .handlers = &on,
 	}, accepts = {
 		.size = sizeof(accepts), .ep = &eo,
 	};
