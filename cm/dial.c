@@ -278,8 +278,6 @@ int rdmamsg__dial_new(struct rdmamsg *ctx, const struct connector *by,
 		return rdmamsg__fail(-EINVAL, "the port to connect to is 0: "
 				     "nobody can listen there, give the port "
 				     "that the listener has got");
-	if (ctx->closing)
-		return rdmamsg__fail(-ESHUTDOWN, "the context is being closed");
 	ret = rdmamsg__ep_new(ctx, by, opts, &ep);
 	if (ret)
 		return ret;

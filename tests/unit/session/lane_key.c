@@ -19,6 +19,8 @@
 #define OTHER	"another key, of another listener"
 
 static char elsewhere[8];		/* port of the second listener */
+static struct rdmamsg_listener *second_listener;
+static uint32_t slow_ms = RDMAMSG_NONE;	/* of both */
 
 /*
  * The server listens twice: with the first key, which the client has, and with
@@ -39,7 +41,7 @@ static void connect_for(uint32_t ms, const char *key, const char *second)
 		.failover = &failover,
 	};
 	struct rdmamsg_listen_options lopts = {
-		.size = sizeof(lopts), .ep = &opts, .slow_ms = RDMAMSG_NONE,
+		.size = sizeof(lopts), .ep = &opts, .slow_ms = slow_ms,
 		.key = second, .key_len = second ? strlen(second) : 0,
 	};
 	struct rdmamsg_listener *l;
@@ -48,9 +50,9 @@ static void connect_for(uint32_t ms, const char *key, const char *second)
 	assert_int_equal(rdmamsg_open(&client.ctx, &copts), 0);
 	assert_int_equal(rdmamsg_open(&server.ctx, NULL), 0);
 	assert_int_equal(rdmamsg_listen(server.ctx, "127.0.0.1", "0", &lopts,
-					&l), 0);
+					&second_listener), 0);
 	(void)snprintf(elsewhere, sizeof(elsewhere), "%u",
-		       rdmamsg_listener_port(l));
+		       rdmamsg_listener_port(second_listener));
 	lopts.key = key;
 	lopts.key_len = copts.key_len;
 	assert_int_equal(rdmamsg_listen(server.ctx, "127.0.0.1", "0", &lopts,
@@ -171,19 +173,37 @@ static void stranger__has_the_key_of_the_listener_REFUSED(void **state)
 	expect_refused();
 }
 
+/* The listeners keep addresses out that have offended. */
+static void connect_stranger_slowed(void)
+{
+	slow_ms = 1;
+	connect_stranger(NULL, NULL);
+	slow_ms = RDMAMSG_NONE;
+}
+
+static void expect_offence(void)
+{
+	struct rdmamsg_listener_stats st = { .size = sizeof(st) };
+
+	assert_int_equal(rdmamsg_listener_get_stats(second_listener, &st), 0);
+	assert_true(st.offences);
+}
+
 /* Without a pre-shared key, the secret of the session is proven anew. */
 static void stranger__repeats_a_proof_without_a_key_REFUSED(void **state)
 {
-	connect_stranger(NULL, NULL);
+	connect_stranger_slowed();
 	client.ep->resume->key.key[5] ^= 1;
 	expect_refused();
+	expect_offence();
 }
 
 static void stranger__proves_nothing_without_a_key_REFUSED(void **state)
 {
-	connect_stranger(NULL, NULL);
+	connect_stranger_slowed();
 	client.ep->resume->has_key = false;
 	expect_refused();
+	expect_offence();
 }
 
 /* A peer that does not have the feature goes on as before. */
