@@ -239,6 +239,17 @@ void rdmamsg__ep_touch(struct rdmamsg_ep *ep)
 	list_add_tail(&ctx->sessions->dirty, &ep->dirty_node);
 }
 
+/* On devices of which a completion proves only itself. */
+static void __attribute__((noinline)) limit_ways(struct rdmamsg_ep *ep)
+{
+	/* reads need a proof, or count, and are awaited */
+	ep->onesided.ways &= (1u << RMA_READ) - 1;
+	/* a write that is too long for inline data may cross a page boundary */
+	if (ep->lane.came &&
+	    rdmamsg__may_tear(&ep->lane, ep->send.inline_max + 1))
+		ep->onesided.ways &= ~(1u << RMA_WRITE);
+}
+
 void rdmamsg__ep_ready(struct rdmamsg_ep *ep)
 {
 	struct rdmamsg_hot_ep *h = &ep->lane.hot;
@@ -258,13 +269,8 @@ void rdmamsg__ep_ready(struct rdmamsg_ep *ep)
 	h->len_end = ep->ctx->tx->lane == &ep->lane ? 0 : end;
 	ep->onesided.ways = open && !ep->send.queued && !rdmamsg__keeps(ep) ?
 			    ep->onesided.can : 0;
-	/* reads need a proof, or count, and are awaited */
 	if (unlikely(ep->lane.doubts_reads || ep->lane.came))
-		ep->onesided.ways &= (1u << RMA_READ) - 1;
-	/* a write that is too long for inline data may cross a page boundary */
-	if (unlikely(ep->lane.came) &&
-	    rdmamsg__may_tear(&ep->lane, ep->send.inline_max + 1))
-		ep->onesided.ways &= ~(1u << RMA_WRITE);
+		limit_ways(ep);
 	ep->recv.end = open && !ep->carries && ep->send.compact &&
 		       ep->on.on_message && !ep->send.crc &&
 		       !rdmamsg__rx_holds(ep) && !ep->pieces.left ?
