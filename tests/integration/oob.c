@@ -174,11 +174,11 @@ static void path__out_of_range_EINVAL(void **state)
 		.size = sizeof(opts), .device = test_device(),
 	};
 	struct rdmamsg *ctx = test_open(NULL);
+	struct rdmamsg_path path;
 	struct rdmamsg_ep *ep;
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-		struct rdmamsg_path path = bad[i].path;
-
+		path = bad[i].path;
 		path.size = sizeof(path);
 		opts.path = &path;
 		assert_error(rdmamsg_oob_offer(ctx, &opts, &ep), bad[i].error,
