@@ -2692,8 +2692,8 @@ topic_mistakes()
 		complains 2 "'topic' is not the address" "$program" topic
 		complains 2 "'' is not the address" "$program" ''
 		complains 1 'nowhere0' "$program" --device=nowhere0 $group
-		complains 1 'RDMAMSG_SOFT_PORTS=99: ' env RDMAMSG_SOFT_PORTS=99 \
-			"$program" --device=soft0 $group
+		! beside || complains 1 'RDMAMSG_SOFT_PORTS=99: ' env \
+			RDMAMSG_SOFT_PORTS=99 "$program" --device=soft0 $group
 	done </dev/null
 	complains 2 'needs --raw' "$pub" --immediate $group
 	complains 2 'udp or ipoib' "$pub" -p tcp $group
