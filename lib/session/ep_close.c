@@ -295,10 +295,13 @@ static void progress_setup(struct rdmamsg_ep *ep)
  * CLOSE is due when our messages are delivered, even if others still arrive. If
  * our CLOSE was sent before the peer's came, a second CLOSE confirms that.
  */
-static bool close_is_due(const struct rdmamsg_ep *ep)
+static bool close_is_due(struct rdmamsg_ep *ep)
 {
 	if (ep->ctrl.due & CTRL_CLOSE || ep->send.queued || ep->rndv.count ||
-	    ep->onesided.awaited || rdmamsg__holds_back(ep))
+	    rdmamsg__holds_back(ep))
+		return false;
+	rdmamsg__rma_await(ep);
+	if (ep->onesided.awaited)
 		return false;
 	return !ep->close.sent || (ep->close.seen && !ep->close.asserted);
 }

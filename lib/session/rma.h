@@ -149,6 +149,8 @@ void rdmamsg__rma_put(struct rdmamsg_ep *ep, struct rma *r);
 void rdmamsg__rma_suit(const struct rdmamsg_ep *ep, struct rma *r);
 /* Accepts an operation: posts or queues it. */
 void rdmamsg__rma_start(struct rdmamsg_ep *ep, struct rma *r);
+/* CLOSE is to wait for the answers of all reads that are posted. */
+void rdmamsg__rma_await(struct rdmamsg_ep *ep);
 /* Returns true if the operation fits inline and can be posted now. */
 bool rdmamsg__rma_inline_now(struct rdmamsg_ep *ep, const struct rma *r);
 

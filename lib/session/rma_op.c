@@ -276,18 +276,35 @@ bool rdmamsg__rma_inline_now(struct rdmamsg_ep *ep, const struct rma *r)
 	       (!takes_value(ep, r) || rdmamsg__has_credit(ep));
 }
 
+static void await(struct rdmamsg_ep *ep, struct rma *r)
+{
+	r->after |= AFTER_ANSWER;
+	ep->onesided.awaited++;
+}
+
 /*
  * With failover an answer may be lost with the lane. If completions prove nothing
  * but themselves, a CLOSE overtakes the answer. CLOSE waits for the answer,
  * because a peer that has closed answers no more.
  */
-static void await(struct rdmamsg_ep *ep, struct rma *r)
+static bool must_await(const struct rdmamsg_ep *ep, const struct rma *r)
 {
-	if ((!rdmamsg__keeps(ep) && !ep->lane.came) ||
-	    !rdmamsg__rma_is_read(r))
-		return;
-	r->after |= AFTER_ANSWER;
-	ep->onesided.awaited++;
+	return (rdmamsg__keeps(ep) || ep->lane.came) && rdmamsg__rma_is_read(r);
+}
+
+/*
+ * Elsewhere the peer's device begins all answers before it has CLOSE. It may
+ * repeat one after that. A small read without a cookie is not waited for: its
+ * completion may never come alone.
+ */
+void rdmamsg__rma_await(struct rdmamsg_ep *ep)
+{
+	const uint32_t count = ep->onesided.all ? rma_count(ep) : 0;
+
+	for (struct rma *r = ep->onesided.all; r < ep->onesided.all + count; r++)
+		if (r->posted && rdmamsg__rma_is_read(r) &&
+		    (r->counted || r->op.cookie) && !(r->after & AFTER_ANSWER))
+			await(ep, r);
 }
 
 static void answer_came(struct rdmamsg_ep *ep)
@@ -331,7 +348,8 @@ void rdmamsg__rma_suit(const struct rdmamsg_ep *ep, struct rma *r)
 
 void rdmamsg__rma_start(struct rdmamsg_ep *ep, struct rma *r)
 {
-	await(ep, r);
+	if (must_await(ep, r))
+		await(ep, r);
 	rdmamsg__rma_suit(ep, r);
 	if ((ep->send.queued || rdmamsg__holds_back(ep) ||
 	     !rdmamsg__rma_pump(ep, &r->op)) &&
