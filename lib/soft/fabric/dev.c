@@ -67,8 +67,10 @@ static void drop_descriptors(struct soft_dev *dev)
 		close(dev->near);
 	if (dev->spare >= 0)
 		close(dev->spare);
+	if (dev->probe >= 0)
+		close(dev->probe);
 	dev->epfd = dev->bell = dev->timerfd = dev->fabric_fd = -1;
-	dev->near = dev->spare = -1;
+	dev->near = dev->spare = dev->probe = -1;
 }
 
 static void in_child(void)
@@ -133,7 +135,7 @@ static struct soft_dev *dev_new(void)
 		list_init(&dev->timers[i]);
 	list_init(&dev->rest.node);
 	dev->listener.fd = dev->epfd = dev->bell = dev->timerfd = -1;
-	dev->fabric_fd = dev->spare = dev->near = -1;
+	dev->fabric_fd = dev->spare = dev->probe = dev->near = -1;
 	list_init(&dev->cm_mcs);
 	for (int i = 0; i < SOFT_GROUP_BUCKETS; i++)
 		list_init(&dev->groups[i]);

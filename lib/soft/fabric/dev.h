@@ -96,6 +96,7 @@ struct soft_dev {
 	int epfd, bell, timerfd;
 	int near;			/* doorbell of the program itself */
 	int spare;			/* for soft_spare_accept(), or -1 */
+	int probe;			/* for soft_touch(), or -1 */
 	struct soft_watch bell_watch, timer_watch;
 	struct soft_watch **watch;	/* by descriptor */
 	int watch_room;

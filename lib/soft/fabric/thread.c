@@ -27,6 +27,8 @@
 #include "base/util.h"
 #include "soft/fabric/denied.h"
 #include "soft/fabric/dev.h"
+#include "soft/fabric/memfd.h"
+#include "soft/fabric/memory.h"
 #include "soft/fabric/upward.h"
 #include "soft/fabric/wire.h"
 
@@ -402,6 +404,7 @@ static int open_fds(struct soft_dev *dev)
 	dev->spare = fd_copy(dev->bell);
 	if (dev->spare < 0)
 		return -errno;
+	dev->probe = soft_memfd_create("soft-probe", SOFT_PROBE);
 	dev->bell_watch.fn = on_bell;
 	dev->timer_watch.fn = on_timer;
 	dev->listener.fn = soft_accept;
@@ -421,6 +424,8 @@ static void close_fds(struct soft_dev *dev)
 		close(dev->timerfd);
 	if (dev->spare >= 0)
 		close(dev->spare);
+	if (dev->probe >= 0)
+		close(dev->probe);
 	if (dev->near >= 0)
 		close(dev->near);
 	if (dev->bell >= 0)

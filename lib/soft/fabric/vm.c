@@ -211,7 +211,7 @@ static int failed(const struct soft_fetch *from, const struct iovec *to,
 	if (!valid(from))
 		return -EAGAIN;
 	for (uint32_t i = 0; i < n; i++)
-		if (soft_touch(to[i].iov_base, to[i].iov_len,
+		if (soft_touch(-1, to[i].iov_base, to[i].iov_len,
 			       IBV_ACCESS_LOCAL_WRITE))
 			return -EACCES;
 	return -EFAULT;

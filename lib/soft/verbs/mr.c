@@ -10,13 +10,9 @@
 #include "soft/verbs/calls.h"
 #include "soft/verbs/ctx.h"
 
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ	22
-#define MADV_POPULATE_WRITE	23
-#endif
-
 /* Returns 0 or an errno. Clears the optional bits of *ret_access. */
-static int check(void *addr, size_t len, int *ret_access)
+static int check(const struct soft_dev *dev, void *addr, size_t len,
+		 int *ret_access)
 {
 	const int known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 			  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
@@ -30,7 +26,7 @@ static int check(void *addr, size_t len, int *ret_access)
 	    (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) &&
 	     !(access & IBV_ACCESS_LOCAL_WRITE)))
 		return EINVAL;
-	return soft_touch(addr, len, access);
+	return soft_touch(dev->probe, addr, len, access);
 }
 
 struct ibv_mr *soft_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len,
@@ -41,7 +37,7 @@ struct ibv_mr *soft_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len,
 	struct soft_mr *mr;
 
 	if (!err)
-		err = check(addr, len, &access);
+		err = check(dev, addr, len, &access);
 	if (err) {
 		errno = err;
 		return NULL;
@@ -142,7 +138,7 @@ int soft_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr,
 		len = ibv->length;
 	}
 	if (!err)
-		err = check(addr, len, &access);
+		err = check(dev, addr, len, &access);
 	if (err) {
 		errno = err;
 		return IBV_REREG_MR_ERR_INPUT;
