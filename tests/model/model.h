@@ -28,6 +28,8 @@ enum touch_kind {
 	TOUCH_WRITE, TOUCH_READ, TOUCH_ADD, TOUCH_SWAP, TOUCH_KINDS
 };
 
+#define VERSIONS	(TOUCHES + MESSAGES + 1)	/* of a slot, at most */
+
 /* A one-sided operation. */
 struct touch {
 	enum touch_kind kind;
@@ -107,6 +109,7 @@ struct end {
 	/* of the peer's board: accepted writes and atomics */
 	uint32_t versions[SLOTS], adds[WORDS];
 	uint32_t sure[SLOTS];		/* these writes have completed */
+	bool taken[SLOTS][VERSIONS];	/* these writes have timed out */
 };
 
 extern struct end ends[2];

@@ -40,10 +40,19 @@ static void write_version(uint8_t *dst, uint32_t slot, uint32_t version)
 		dst[i] = (uint8_t)(version + i * 7 + slot);
 }
 
+/* The last write up to this one that is not taken back. */
+static uint32_t last_kept(const struct end *e, uint32_t slot, uint32_t version)
+{
+	while (e->taken[slot][version])
+		version--;
+	return version;
+}
+
 static void check_version(const struct end *e, const char *what,
 			  const uint8_t *bytes, uint32_t slot, uint32_t low,
 			  uint32_t high)
 {
+	low = last_kept(e, slot, low);
 	for (uint32_t i = 0; i < lengths[slot]; i++) {
 		uint8_t version = (uint8_t)(bytes[i] - i * 7 - slot);
 
@@ -51,6 +60,10 @@ static void check_version(const struct end *e, const char *what,
 			sim_fail("%d: %s: byte %u of slot %u has version %u "
 				 "instead of %u to %u", e->index, what, i, slot,
 				 version, low, high);
+		if (e->taken[slot][version])
+			sim_fail("%d: %s: byte %u of slot %u has version %u, "
+				 "which has timed out", e->index, what, i, slot,
+				 version);
 	}
 }
 
@@ -122,6 +135,15 @@ static void note_fence(struct end *e, uint32_t slot)
 	}
 }
 
+/* A write of this version was taken back. Its fence holds nothing back. */
+static void take_back(struct end *e, uint32_t slot, uint32_t version)
+{
+	e->taken[slot][version] = true;
+	for (uint32_t n = 0; n < e->touched; n++)
+		if (e->touch[n].slot == slot && e->touch[n].fence == version)
+			e->touch[n].fence = 0;
+}
+
 /* Returns the last version that a read may see now. */
 static uint32_t last_for(const struct end *e, const struct touch *t)
 {
@@ -134,10 +156,15 @@ static int do_write(struct end *e, struct touch *t, uint8_t *mem, void *cookie)
 	bool copy = lengths[t->slot] <= EAGER_MAX && sim_once_in(2);
 	int count = cut(e, sge, mem, t->slot, copy), ret;
 	uint32_t how = flags();
+	struct rdmamsg_op op = op_entries(RDMAMSG_OP_WRITE, sge, count,
+					  &ends[!e->index].key,
+					  offset_of(t->slot), how, cookie);
 
 	t->version = ++e->versions[t->slot];
 	write_version(mem, t->slot, t->version);
-	ret = rdmamsg_write(e->ep, sge, count, &ends[!e->index].key,
+	t->timed = late_give(e, &op);
+	ret = t->timed ? rdmamsg_post(e->ep, &op) :
+	      rdmamsg_write(e->ep, sge, count, &ends[!e->index].key,
 			    offset_of(t->slot), how, cookie);
 	if (!ret && how)
 		note_fence(e, t->slot);
@@ -234,6 +261,8 @@ static void check_untouched(const struct end *e, uint32_t n)
 		atomic_check_untouched(e, &e->touch[n]);
 		return;
 	}
+	if (e->touch[n].kind == TOUCH_WRITE)
+		return;		/* check_version() finds it */
 	for (uint32_t i = 0; i < lengths[e->touch[n].slot]; i++)
 		if (mem[i] != UNTOUCHED)
 			sim_fail("%d: read %u has timed out, and wrote byte "
@@ -260,6 +289,8 @@ static void ended(struct end *e, uint32_t n, int status)
 		return;
 	}
 	if (status == RDMAMSG_TIMED_OUT) {
+		if (t->kind == TOUCH_WRITE)
+			take_back(e, t->slot, t->version);
 		check_untouched(e, n);
 		return;
 	}
