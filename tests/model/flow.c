@@ -9,6 +9,7 @@
 
 #include <errno.h>
 
+#include <rdmamsg/endpoint.h>
 #include <rdmamsg/flow.h>
 
 #define PAUSES	3		/* most of a side */
@@ -144,11 +145,20 @@ bool end_can_abort(const struct end *e)
 	return may_leave(e) && e->may_abort;
 }
 
+/* Completions come before on_closed, which then tells the reason as it was. */
+static bool ends_already(const struct end *e)
+{
+	const enum rdmamsg_cause cause = rdmamsg_ep_reason(e->ep)->cause;
+
+	return cause != RDMAMSG_CAUSE_NONE && cause != RDMAMSG_CAUSE_CLOSED;
+}
+
 void end_abort(struct end *e)
 {
 	sim_trace("%d: aborts\n", e->index);
 	totals.aborts++;
-	aborted = e->aborts = true;
+	aborted = true;
+	e->aborts = !ends_already(e);
 	e->may_abort = false;
 	e->closing = true;
 	e->paused = false;
