@@ -75,7 +75,7 @@ static struct resume *find(struct rdmamsg *ctx, const uint8_t *session)
 		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
 		struct resume *r = ep->resume;
 
-		if (r && r->agreed && !r->over && ep->connect.passive &&
+		if (r && r->agreed && ep->connect.passive &&
 		    (ep->state == EP_OPEN || ep->state == EP_CLOSING) &&
 		    !memcmp(r->session, session, sizeof(r->session)))
 			return r;

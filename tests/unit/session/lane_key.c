@@ -206,6 +206,15 @@ static void stranger__proves_nothing_without_a_key_REFUSED(void **state)
 	expect_offence();
 }
 
+/* The secret of the session is a guess, which the first request shows. */
+static void stranger__guesses_the_secret_REFUSED(void **state)
+{
+	connect_stranger_slowed();
+	client.ep->resume->secret.key[5] ^= 1;
+	expect_refused();
+	expect_offence();
+}
+
 /* A peer that does not have the feature goes on as before. */
 static void old_peer__without_a_key_RESUMES(void **state)
 {
@@ -313,6 +322,7 @@ int main(void)
 		T(stranger__has_the_key_of_the_listener_REFUSED),
 		T(stranger__repeats_a_proof_without_a_key_REFUSED),
 		T(stranger__proves_nothing_without_a_key_REFUSED),
+		T(stranger__guesses_the_secret_REFUSED),
 		T(old_peer__without_a_key_RESUMES),
 		T(answer__to_an_earlier_request_REFUSED),
 		T(unknown__sessions_ARE_ANSWERED_LATER),
