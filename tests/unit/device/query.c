@@ -179,6 +179,38 @@ static void devices__one_cannot_be_opened_OTHERS_ARE_LISTED(void **state)
 	assert_int_equal(rdmamsg_devices(NULL, 0, 0), 2);
 }
 
+/* In place of libibverbs', for rdmamsg__verbs_system. */
+#undef ibv_get_device_list
+struct ibv_device **ibv_get_device_list(int *num)
+{
+	return get_device_list(num);
+}
+
+void ibv_free_device_list(struct ibv_device **list)
+{
+	free(list);
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	errno = EACCES;
+	return NULL;
+}
+
+/* The soft HCA comes behind the devices of the host, as far as there is room. */
+static void devices__beside_the_soft_HCA_BOTH_ARE_LISTED(void **state)
+{
+	struct rdmamsg_device_attr list[3] = { { .size = 0 } };
+
+	rdmamsg__verbs = &rdmamsg__verbs_system;
+	assert_int_equal(rdmamsg_devices(list, sizeof(list[0]), 3), 3);
+	assert_string_equal(list[0].name, "broken0");
+	assert_string_equal(list[2].name, "soft0");
+	assert_int_equal(list[2].error, 0);
+	assert_int_equal(rdmamsg_devices(list, sizeof(list[0]), 2), 3);
+	assert_string_equal(list[0].name, "broken0");
+}
+
 static void query__errors_DIFFER(void **state)
 {
 	struct rdmamsg_device_attr a = { .size = sizeof(a) };
@@ -590,6 +622,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(devices__one_cannot_be_opened_OTHERS_ARE_LISTED),
+		TEST(devices__beside_the_soft_HCA_BOTH_ARE_LISTED),
 		TEST(query__errors_DIFFER),
 		TEST(query__bad_size_EINVAL),
 		TEST(query__soft_HAS_WHAT_VERBS_REPORT),

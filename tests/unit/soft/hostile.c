@@ -5,6 +5,8 @@
  * no more than names, messages and rings.
  */
 #include "soft/cm/id.h"
+#include "soft/cma/calls.h"
+#include "soft/cma/cma.h"
 #include "soft/control/control.h"
 #include "soft/control/soft_ctl.h"
 #include "soft/engine/engine.h"
@@ -233,6 +235,31 @@ static void request__answers_never_read_BOUNDED(void **state)
 	for (int i = 0; i < 4000; i++)
 		assert_int_equal(hear().hdr.type, SOFT_MSG_REJ);
 	until_answered(2);
+}
+
+/* The handle names a listener for connections. */
+static void request__of_another_port_space_REJECTED(void **state)
+{
+	struct rdma_event_channel *ch = soft_cma_create_event_channel();
+	struct sockaddr_in at = {
+		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	struct rdma_cm_id *id;
+	struct soft_cm_msg m;
+
+	assert_non_null(ch);
+	assert_int_equal(soft_cma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(soft_cma_bind_addr(id, (struct sockaddr *)&at), 0);
+	assert_int_equal(soft_cma_listen(id, 1), 0);
+	m = request(cma_id(id)->handle, 1);
+	m.ps = RDMA_PS_UDP;
+	tell(m, SOFT_MSG_REQ);
+	tell(request(NOBODY, 2), SOFT_MSG_REQ);
+	m = hear();
+	assert_int_equal(m.hdr.to, 1);
+	assert_int_equal(m.hdr.type, SOFT_MSG_REJ);
+	assert_int_equal(soft_cma_destroy_id(id), 0);
+	soft_cma_destroy_event_channel(ch);
 }
 
 /* Pushes a send of the peer's queue pair src to queue pair dst. */
@@ -726,6 +753,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		PLAIN(hello__something_else_for_a_doorbell_CUT),
 		TEST(request__answers_never_read_BOUNDED),
+		TEST(request__of_another_port_space_REJECTED),
 		TEST(request__lost_ones_never_read_BOUNDED),
 		TEST(connect__amid_a_message_BEGINS_ANEW),
 		TEST(peer__ends_after_many_writes_ALL_ARE_THERE),
