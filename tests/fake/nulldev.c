@@ -3,6 +3,7 @@
 #include "nulldev_objects.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -17,6 +18,8 @@ struct ibv_device nulldev_device = {
 	.node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB,
 };
 static struct null_qp *qps[QPS_MAX];	/* indexed by number */
+/* held by who changes qps: a thread of the library may destroy one */
+static pthread_mutex_t qps_lock = PTHREAD_MUTEX_INITIALIZER;
 
 uint32_t nulldev_vendor = 1;
 enum ibv_port_state nulldev_port = IBV_PORT_ACTIVE;
@@ -322,24 +325,39 @@ static void ack_cq_events(struct ibv_cq *cq, unsigned int n)
 {
 }
 
-static uint32_t free_qp_num(void)
+/* Returns the number that qp has from now on, or 0 if all are taken. */
+static uint32_t take_qp_num(struct null_qp *qp)
 {
+	uint32_t i = 1;
+
+	pthread_mutex_lock(&qps_lock);
+	while (i < QPS_MAX && qps[i])
+		i++;
+	if (i < QPS_MAX)
+		qps[i] = qp;
+	pthread_mutex_unlock(&qps_lock);
+	return i < QPS_MAX ? i : 0;
+}
+
+static void leave_qp_num(struct null_qp *qp)
+{
+	pthread_mutex_lock(&qps_lock);
 	for (uint32_t i = 1; i < QPS_MAX; i++)
-		if (!qps[i])
-			return i;
-	return 0;
+		if (qps[i] && qps[i]->peer == qp)
+			qps[i]->peer = NULL;
+	qps[qp->ibv.qp_num] = NULL;
+	pthread_mutex_unlock(&qps_lock);
 }
 
 static struct ibv_qp *create_qp(struct ibv_pd *pd,
 				struct ibv_qp_init_attr *attr)
 {
-	uint32_t num = free_qp_num();
 	struct null_qp *qp;
 
-	if (!num || attr->cap.max_recv_wr > QP_DEPTH ||
+	if (attr->cap.max_recv_wr > QP_DEPTH ||
 	    attr->cap.max_send_wr > QP_DEPTH ||
 	    attr->cap.max_inline_data > NULL_INLINE_MAX) {
-		errno = num ? EINVAL : ENOMEM;
+		errno = EINVAL;
 		return NULL;
 	}
 	qp = calloc(1, sizeof(*qp));
@@ -347,10 +365,8 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd,
 		return NULL;
 	qp->mask = pow2(attr->cap.max_recv_wr) - 1;
 	qp->recvs = calloc(qp->mask + 1, sizeof(*qp->recvs));
-	if (!qp->recvs) {
-		free(qp);
-		return NULL;
-	}
+	if (!qp->recvs)
+		goto err_qp;
 	qp->all_signaled = attr->sq_sig_all;
 	qp->held_end = &qp->held;
 	qp->ibv.context = pd->context;
@@ -358,11 +374,19 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd,
 	qp->ibv.pd = pd;
 	qp->ibv.send_cq = attr->send_cq;
 	qp->ibv.recv_cq = attr->recv_cq;
-	qp->ibv.qp_num = num;
 	qp->ibv.qp_type = attr->qp_type;
-	qps[num] = qp;
+	qp->ibv.qp_num = take_qp_num(qp);
+	if (!qp->ibv.qp_num)
+		goto err_recvs;
 	nulldev_counts.qps++;
 	return &qp->ibv;
+
+err_recvs:
+	free(qp->recvs);
+err_qp:
+	free(qp);
+	errno = ENOMEM;
+	return NULL;
 }
 
 static int modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
@@ -371,7 +395,9 @@ static int modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 
 	if (mask & IBV_QP_DEST_QPN) {
 		qp->dest = attr->dest_qp_num;
+		pthread_mutex_lock(&qps_lock);
 		qp->peer = qp->dest < QPS_MAX ? qps[qp->dest] : NULL;
+		pthread_mutex_unlock(&qps_lock);
 	}
 	if (!(mask & IBV_QP_STATE))
 		return 0;
@@ -395,10 +421,7 @@ static int destroy_qp(struct ibv_qp *ibv)
 {
 	struct null_qp *qp = (struct null_qp *)ibv;
 
-	for (uint32_t i = 1; i < QPS_MAX; i++)
-		if (qps[i] && qps[i]->peer == qp)
-			qps[i]->peer = NULL;
-	qps[ibv->qp_num] = NULL;
+	leave_qp_num(qp);
 	null_drop(qp);
 	free(qp->recvs);
 	free(qp);
