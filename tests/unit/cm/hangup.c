@@ -65,6 +65,23 @@ static void disconnect__of_the_peer_IS_THE_CAUSE(void **state)
 	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_ABORTED);
 }
 
+/* Both sides have said CLOSE; the answer to this side's may still come. */
+static void disconnect__behind_the_peers_CLOSE_IS_NO_ABORT(void **state)
+{
+	const struct cm_event ev = { .type = RDMA_CM_EVENT_DISCONNECTED };
+
+	connect_both();
+	rdmamsg_ep_close(client.ep);
+	assert_int_equal(client.ep->state, EP_CLOSING);
+	client.ep->close.seen = true;
+	rdmamsg__ep_cm_event(client.ctx, &client.ep->connect.owner, &ev);
+	assert_int_equal(client.ep->state, EP_CLOSING);
+	assert_int_equal(client.ep->close.reason.cause, RDMAMSG_CAUSE_CLOSED);
+	rdmamsg_close(client.ctx);
+	rdmamsg_close(server.ctx);
+	rdmamsg__verbs = &rdmamsg__verbs_system;
+}
+
 /* Linux tells so of a connection that works, too. */
 static void unreachable__while_it_is_open_STAYS_OPEN(void **state)
 {
@@ -222,6 +239,8 @@ int main(void)
 		cmocka_unit_test(
 			disconnect__nobody_has_answered_IS_NOT_THE_PEERS),
 		cmocka_unit_test(disconnect__of_the_peer_IS_THE_CAUSE),
+		cmocka_unit_test(
+			disconnect__behind_the_peers_CLOSE_IS_NO_ABORT),
 		cmocka_unit_test(unreachable__while_it_is_open_STAYS_OPEN),
 		cmocka_unit_test(reject__after_the_time_IS_NO_HANGUP),
 		cmocka_unit_test(reject__stale_connection_IS_TRIED_AGAIN),

@@ -67,8 +67,9 @@ static void dial(const struct rdmamsg_ep_options *opts)
 		fail_msg("%s", client.why.text);
 }
 
-static int stranger(void)
+static int stranger_from(const char *source)
 {
+	struct sockaddr_in from = { .sin_family = AF_INET };
 	struct sockaddr_in to = {
 		.sin_family = AF_INET,
 		.sin_port = htons(rdmamsg_listener_port(listener)),
@@ -76,8 +77,15 @@ static int stranger(void)
 	};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
+	assert_int_equal(inet_pton(AF_INET, source, &from.sin_addr), 1);
+	assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0);
 	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
 	return fd;
+}
+
+static int stranger(void)
+{
+	return stranger_from("127.0.0.1");
 }
 
 static struct rdmamsg_listener_stats stats(void)
@@ -134,6 +142,39 @@ static void connection__without_a_record_ENDS_IN_TIME(void **state)
 	close(fd);
 }
 
+/* The oldest makes room for one of another address. */
+static void connection__beyond_the_backlog_DISPLACES_THE_OLDEST(void **state)
+{
+	const struct rdmamsg_ep_options opts = options(&server);
+	int fd[2];
+
+	listen_with(&opts, 1);
+	fd[0] = stranger_from("127.0.0.2");
+	WAIT_FOR(listener->oob->count == 1);
+	fd[1] = stranger_from("127.0.0.3");
+	WAIT_FOR(has_ended(fd[0]));
+	assert_false(has_ended(fd[1]));
+	assert_int_equal(listener->oob->count, 1);
+	close(fd[0]);
+	close(fd[1]);
+}
+
+/* A router leads there, which needs the GID. */
+static void address__in_another_subnet_IS_GLOBAL(void **state)
+{
+	struct ibv_ah_attr ah = { .is_global = 0 };
+	struct oob oob = {
+		.local.link = PROTO_OOB_IB, .local.has_gid = 1,
+		.peer.has_gid = 1, .peer.lid = 7,
+	};
+
+	rdmamsg__oob_address(&oob, RDMAMSG_NONE, &ah);
+	assert_int_equal(ah.is_global, 0);
+	oob.peer.gid[7] = 1;
+	rdmamsg__oob_address(&oob, RDMAMSG_NONE, &ah);
+	assert_int_equal(ah.is_global, 1);
+}
+
 /* An answer, of which the listener has made no offer. */
 static void record__of_another_kind_IS_AN_OFFENCE(void **state)
 {
@@ -160,6 +201,8 @@ int main(void)
 		T(source__of_the_client_IS_ITS_ADDRESS),
 		T(device__in_the_options_of_accepted_NOT_USED),
 		T(connection__without_a_record_ENDS_IN_TIME),
+		T(connection__beyond_the_backlog_DISPLACES_THE_OLDEST),
+		T(address__in_another_subnet_IS_GLOBAL),
 		T(record__of_another_kind_IS_AN_OFFENCE),
 	};
 

@@ -37,6 +37,7 @@ static struct ibv_device broken = {
 static int open_error;			/* errno of opening broken0 */
 static int list_error;
 static bool no_devices;
+static bool iwarp;			/* soft0 */
 static struct ibv_port_attr port_attr;
 static unsigned int caps;
 static uint32_t vendor;			/* 0: that of the soft HCA */
@@ -70,8 +71,11 @@ static struct ibv_device **get_device_list(int *num)
 
 static struct ibv_context *open_device(struct ibv_device *d)
 {
-	if (d != &broken)
+	if (d != &broken) {
+		d->transport_type = iwarp ? IBV_TRANSPORT_IWARP :
+				    IBV_TRANSPORT_IB;
 		return soft.open_device(d);
+	}
 	errno = open_error;
 	return NULL;
 }
@@ -130,7 +134,7 @@ static int set_up(void **state)
 {
 	open_error = EACCES;
 	list_error = 0;
-	no_devices = false;
+	no_devices = iwarp = false;
 	caps = vendor = 0;
 	bad_entry = bad_error = ports_ex = no_extended = 0;
 	empty_entry = -1;
@@ -398,6 +402,18 @@ static void query__soft_by_name_IS_BESIDE_THE_OTHERS(void **state)
 	assert_string_equal(a.name, "soft0");
 }
 
+/* The port has neither keys nor a subnet manager, whatever its driver says. */
+static void port__of_iwarp_HAS_NO_FIELDS_OF_INFINIBAND(void **state)
+{
+	struct rdmamsg_port_attr a = { .size = sizeof(a) };
+
+	iwarp = true;
+	caps = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR;
+	assert_int_equal(rdmamsg_port_query("soft0", 1, &a), 0);
+	assert_int_equal(a.valid & (RDMAMSG_PORT_BAD_PKEYS |
+				    RDMAMSG_PORT_BAD_QKEYS), 0);
+}
+
 /* Exits with the error, 0 for soft0, and 255 for another device. */
 static int query_first(void)
 {
@@ -636,6 +652,7 @@ int main(int argc, char **argv)
 		TEST(port__number_out_of_range_EINVAL),
 		TEST(port__ethernet_MARKS_WHAT_APPLIES),
 		TEST(port__infiniband_LID_NEEDS_A_SUBNET),
+		TEST(port__of_iwarp_HAS_NO_FIELDS_OF_INFINIBAND),
 		TEST(gids__loopback_HAS_ITS_DEVICE),
 		TEST(pkeys__table_IS_IN_HOST_ORDER),
 		TEST(gids__one_entry_fails_THE_CALL_FAILS),

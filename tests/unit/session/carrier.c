@@ -5,6 +5,7 @@
  * that is silent, late or lost again is waited for.
  */
 #include "base/ctx.h"
+#include "session/resume.h"
 #include "lanes.h"
 
 static const struct rdmamsg_failover failover = {
@@ -198,6 +199,30 @@ static void stranger__repeats_a_request_REJECTED(void **state)
 	assert_int_equal(resumed[0] + resumed[1], 2);
 }
 
+/* The lane that was lost may have the peer's CLOSE, which is not read yet. */
+static void carrier__refused_before_the_lost_lane_is_read_GOES_ON(void **state)
+{
+	static struct rdmamsg_ep carrier;
+	struct resume *r;
+
+	connect_patient();
+	r = client.ep->resume;
+	lose(&client);
+	assert_int_not_equal(r->lane, LANE_DOWN);
+	memset(&carrier, 0, sizeof(carrier));
+	carrier.ctx = client.ctx;
+	carrier.carries = client.ep;
+	carrier.close.reason = (struct rdmamsg_reason){
+		.who = RDMAMSG_WHO_PEER, .cause = RDMAMSG_CAUSE_PROTOCOL,
+		.error = -EPROTO,
+	};
+	r->target = TARGET_FIRST;
+	r->carrier = &carrier;
+	rdmamsg__carrier_ended(&carrier);
+	assert_null(r->carrier);
+	assert_int_equal(client.ep->state, EP_OPEN);
+}
+
 static void passive__nobody_comes_TIMEOUT(void **state)
 {
 	connect_patient();
@@ -230,6 +255,7 @@ int main(void)
 		T(carrier__lost_behind_RESUME_KEEPS_NO_KEYS),
 		T(stranger__wrong_proof_REJECTED),
 		T(stranger__repeats_a_request_REJECTED),
+		T(carrier__refused_before_the_lost_lane_is_read_GOES_ON),
 		T(passive__nobody_comes_TIMEOUT),
 		T(passive__knows_first_WAITS_FOR_THE_PEER),
 	};
