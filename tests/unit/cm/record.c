@@ -10,6 +10,7 @@
 #include "cm/connect.h"
 #include "cm/oob/oob.h"
 #include "session/ep.h"
+#include "session/sessions.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -159,6 +160,29 @@ static void connection__beyond_the_backlog_DISPLACES_THE_OLDEST(void **state)
 	close(fd[1]);
 }
 
+/* The records have served; the queue pairs tell of the end. */
+static void connection__ends_behind_SETUP_NO_END(void **state)
+{
+	struct rdmamsg_ep_options opts = options(&client);
+	uint8_t record[RDMAMSG_OOB_MAX];
+	struct rdmamsg_ep *ep;
+	int fd, len;
+
+	listen_for_all();
+	assert_int_equal(rdmamsg_oob_offer(client.ctx, &opts, &client.ep), 0);
+	len = rdmamsg_oob_record(client.ep, record, sizeof(record));
+	assert_true(len > 0);
+	fd = stranger();
+	assert_int_equal(send(fd, record, (size_t)len, MSG_NOSIGNAL), len);
+	WAIT_FOR(!list_empty(&server.ctx->sessions->eps));
+	ep = list_first(&server.ctx->sessions->eps, struct rdmamsg_ep, node);
+	assert_int_equal(ep->state, EP_SETUP);
+	ep->connect.setup_seen = true;
+	close(fd);
+	WAIT_FOR(!ep->connect.oob->conn);
+	assert_int_equal(ep->state, EP_SETUP);
+}
+
 /* A router leads there, which needs the GID. */
 static void address__in_another_subnet_IS_GLOBAL(void **state)
 {
@@ -202,6 +226,7 @@ int main(void)
 		T(device__in_the_options_of_accepted_NOT_USED),
 		T(connection__without_a_record_ENDS_IN_TIME),
 		T(connection__beyond_the_backlog_DISPLACES_THE_OLDEST),
+		T(connection__ends_behind_SETUP_NO_END),
 		T(address__in_another_subnet_IS_GLOBAL),
 		T(record__of_another_kind_IS_AN_OFFENCE),
 	};

@@ -8,6 +8,7 @@
 #include "base/ctx.h"
 #include "cm/connect.h"
 #include "cm/rdma/cm.h"
+#include "cm/shared_port.h"
 #include "device/verbs_api.h"
 #include "session/ep.h"
 #include "wire/proto.h"
@@ -212,6 +213,24 @@ static void requests__default_IS_THE_BACKLOG(void **state)
 	assert_int_equal(l->opts.max_half_open, 1000);
 }
 
+/* Another listener of the port has lost the device. */
+static void listener__of_a_lost_port_LISTENS_LATER(void **state)
+{
+	const struct rdmamsg_listen_options o = {
+		.size = sizeof(o), .flags = RDMAMSG_LISTEN_SHARED,
+	};
+	struct rdmamsg_listener *first, *second;
+
+	assert_int_equal(rdmamsg_listen(server.ctx, "127.0.0.1", "0", &o,
+					&first), 0);
+	(void)snprintf(service, sizeof(service), "%u",
+		       rdmamsg_listener_port(first));
+	first->shared->ids.at[0][0].lost = true;
+	assert_int_equal(rdmamsg_listen(client.ctx, "127.0.0.1", service, &o,
+					&second), 0);
+	assert_true(second->dead);
+}
+
 /* ---- versions ----------------------------------------------------------- */
 
 static struct proto_hello rejected_with;
@@ -267,6 +286,7 @@ int main(void)
 		T(reads__of_the_peer_ARE_NOT_EXCEEDED),
 		T(time__of_the_listener_IS_LESS),
 		T(requests__default_IS_THE_BACKLOG),
+		T(listener__of_a_lost_port_LISTENS_LATER),
 		T(version__none_in_common_REJECTED),
 	};
 

@@ -3,6 +3,7 @@
  * Description: the device that an out-of-band connection uses, on hosts with
  * and without RDMA devices. The test provides the lists of libibverbs.
  */
+#include "base/base.h"
 #include "device/choose.h"
 #include "device/device.h"
 #include "device/path.h"
@@ -37,6 +38,7 @@ struct ibv_context *__wrap_ibv_open_device(struct ibv_device *device);
 /* the list has a device, which cannot be opened */
 static bool hardware;
 static unsigned int opened;
+static enum ibv_transport_type transport = IBV_TRANSPORT_IB;
 
 struct ibv_device **__wrap_ibv_get_device_list(int *num)
 {
@@ -49,6 +51,7 @@ struct ibv_device **__wrap_ibv_get_device_list(int *num)
 	}
 	list = calloc(2, sizeof(*list));
 	list[0] = &device;
+	device.transport_type = transport;
 	*num = 1;
 	return list;
 }
@@ -131,6 +134,54 @@ static int query_port(struct ibv_context *c, uint8_t port,
 }
 
 /* ACTIVE_DEFER: the port was active, and may be again without a change. */
+static const struct sockaddr *ip(const char *text)
+{
+	static struct sockaddr_in in = { .sin_family = AF_INET };
+
+	assert_int_equal(inet_pton(AF_INET, text, &in.sin_addr), 1);
+	return (struct sockaddr *)&in;
+}
+
+/* A record goes over a queue pair that the library itself connects. */
+static void device__of_iwarp_alone_EOPNOTSUPP(void **state)
+{
+	const struct verbs_api *v;
+	char *name = NULL;
+	int ret;
+
+	hardware = true;
+	transport = IBV_TRANSPORT_IWARP;
+	ret = rdmamsg__choose_device("hw", ip("192.0.2.1"), &v, &name);
+	transport = IBV_TRANSPORT_IB;
+	assert_int_equal(ret, -EOPNOTSUPP);
+	assert_non_null(strstr(rdmamsg__text(), "iWARP"));
+}
+
+/* The soft HCA reaches this host only. */
+static void dial__by_the_address_CHOSEN(void **state)
+{
+	bool or_soft = false;
+
+	hardware = false;
+	assert_ptr_equal(rdmamsg__choose_dial(NULL, ip("192.0.2.1"), &or_soft),
+			 rdmamsg__verbs);
+	assert_false(or_soft);
+	assert_ptr_equal(rdmamsg__choose_dial(NULL, ip("127.0.0.1"), &or_soft),
+			 &rdmamsg__verbs_soft);
+}
+
+/* Beside devices at the wildcard, in place of them at a loopback address. */
+static void soft__by_the_address_LISTENS(void **state)
+{
+	assert_true(rdmamsg__choose_soft_listens(ip("0.0.0.0"), 0));
+	assert_false(rdmamsg__choose_soft_listens(ip("0.0.0.0"), -EADDRINUSE));
+	assert_false(rdmamsg__choose_soft_listens(ip("127.0.0.1"), 0));
+	assert_true(rdmamsg__choose_soft_listens(ip("127.0.0.1"), -ENODEV));
+	assert_false(rdmamsg__choose_soft_listens(ip("127.0.0.1"),
+						  -EADDRINUSE));
+	assert_false(rdmamsg__choose_soft_listens(ip("192.0.2.1"), -ENODEV));
+}
+
 static void port__by_its_state_TAKEN(void **state)
 {
 	struct ibv_device **list = SOFT->get_device_list(NULL);
@@ -320,6 +371,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(device__by_what_there_is_CHOSEN),
+		cmocka_unit_test(device__of_iwarp_alone_EOPNOTSUPP),
+		cmocka_unit_test(dial__by_the_address_CHOSEN),
+		cmocka_unit_test(soft__by_the_address_LISTENS),
 		cmocka_unit_test(port__by_its_state_TAKEN),
 		cmocka_unit_test(port__given_and_not_active_ENETDOWN),
 		cmocka_unit_test(path_bits__beyond_the_lids_EINVAL),
