@@ -609,17 +609,28 @@ static void port__with_two_domains_IS_TOLD_ONCE(void **state)
 	};
 	struct rdmamsg_options o = { .size = sizeof(o), .handlers = &on };
 	struct rdmamsg *ctx = test_open(&o), *other = test_open(&o);
+	struct rdmamsg_pd *pd;
+	struct rdmamsg_qp *qp;
 
 	harm_find();
 	make_qp(ctx, NULL);
 	make_qp(other, NULL);
-	make_qp(ctx, create(ctx));
+	pd = create(ctx);
+	qp = make_qp(ctx, pd);
 	down = up = 0;
 	harm_link(false);
 	WAIT_FOR(down >= 2);
 	harm_link(true);
 	WAIT_FOR(up >= 2);
 	assert_int_equal(down, 2);
+	/* the domain that is left still hears of the port */
+	test_close(other);
+	assert_int_equal(rdmamsg_qp_destroy(qp), 0);
+	destroy(pd);
+	harm_link(false);
+	WAIT_FOR(down >= 3);
+	harm_link(true);
+	WAIT_FOR(up >= 3);
 }
 
 /* ---- the device goes -------------------------------------------------- */

@@ -105,6 +105,7 @@ static void xrc__wrong_options_EINVAL(void **state)
 	struct rdmamsg_xrc_srq_options so = {
 		.size = sizeof(so), .max_recv = 1u << 21,
 	};
+	struct rdmamsg_device_attr device = { .size = sizeof(device) };
 	struct rdmamsg_xrc_srq *srq;
 	struct rdmamsg_xrcd *x;
 
@@ -118,6 +119,12 @@ static void xrc__wrong_options_EINVAL(void **state)
 	xo.file = NULL;
 	assert_int_equal(rdmamsg_xrcd_open(ctx, &xo, &x), 0);
 	assert_error(rdmamsg_xrc_srq_create(x, &so, &srq), -EINVAL, "max_recv");
+	/* the smaller of both limits counts */
+	assert_int_equal(rdmamsg_device_query(test_device(), &device), 0);
+	so.max_recv = device.max_srq_wr < device.max_cqe ?
+		      device.max_srq_wr + 1 : device.max_cqe + 1;
+	assert_error(rdmamsg_xrc_srq_create(x, &so, &srq), -EINVAL,
+		     "max_srq_wr and max_cqe");
 	so.max_recv = 0;
 	so.max_recv_sge = 1024;
 	assert_error(rdmamsg_xrc_srq_create(x, &so, &srq), -EINVAL,
