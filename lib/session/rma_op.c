@@ -283,19 +283,19 @@ static void await(struct rdmamsg_ep *ep, struct rma *r)
 }
 
 /*
- * With failover an answer may be lost with the lane. If completions prove nothing
- * but themselves, a CLOSE overtakes the answer. CLOSE waits for the answer,
+ * With failover an answer may be lost with the lane. CLOSE waits for the answer,
  * because a peer that has closed answers no more.
  */
 static bool must_await(const struct rdmamsg_ep *ep, const struct rma *r)
 {
-	return (rdmamsg__keeps(ep) || ep->lane.came) && rdmamsg__rma_is_read(r);
+	return rdmamsg__keeps(ep) && rdmamsg__rma_is_read(r);
 }
 
 /*
- * Elsewhere the peer's device begins all answers before it has CLOSE. It may
- * repeat one after that. A small read without a cookie is not waited for: its
- * completion may never come alone.
+ * Elsewhere the peer's device begins all answers before it has CLOSE, and may
+ * repeat one after that; or CLOSE overtakes them, if completions prove nothing
+ * but themselves, where each read is counted. A small read without a cookie is
+ * not waited for: its completion may never come alone.
  */
 void rdmamsg__rma_await(struct rdmamsg_ep *ep)
 {
