@@ -201,7 +201,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	return NULL;
 }
 
-/* The soft HCA comes behind the devices of the host, as far as there is room. */
+/* The soft HCA comes behind the devices of the host, if there is room. */
 static void devices__beside_the_soft_HCA_BOTH_ARE_LISTED(void **state)
 {
 	struct rdmamsg_device_attr list[3] = { { .size = 0 } };

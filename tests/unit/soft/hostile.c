@@ -242,7 +242,8 @@ static void request__of_another_port_space_REJECTED(void **state)
 {
 	struct rdma_event_channel *ch = soft_cma_create_event_channel();
 	struct sockaddr_in at = {
-		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
 	};
 	struct rdma_cm_id *id;
 	struct soft_cm_msg m;
