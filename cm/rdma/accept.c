@@ -164,7 +164,7 @@ int rdmamsg__cm_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	int ret = rdmamsg__cm_init(ep);
 
 	if (!ret)
-		ret = rdmamsg__cm_check_pkey(ep, req->id);
+		ret = rdmamsg__cm_check_pkey(ep->connect.pkey, req->id);
 	if (ret) {
 		reject_id(ep->ctx, req->v, req->id, PROTO_REJECT_RESOURCES,
 			  PROTO_LIMIT_NONE, NULL, 0);

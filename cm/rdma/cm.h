@@ -86,9 +86,10 @@ void rdmamsg__cm_abandon(struct rdmamsg_ep *ep);
 /* connector.c */
 /* Takes the P_Key of ep->opts.path. -EINVAL: the path says more. */
 int rdmamsg__cm_init(struct rdmamsg_ep *ep);
-/* -EHOSTUNREACH: id has its way through another partition than asked for. */
-int rdmamsg__cm_check_pkey(const struct rdmamsg_ep *ep,
-			   const struct rdma_cm_id *id);
+/* -EINVAL: no port can have this P_Key. */
+int rdmamsg__cm_pkey_valid(uint32_t pkey);
+/* -EHOSTUNREACH: id has its way through another partition; 0: any will do. */
+int rdmamsg__cm_check_pkey(uint16_t pkey, const struct rdma_cm_id *id);
 
 /* dial.c */
 /* rdmamsg__fail_verbs(), or -EPERM if the credentials have changed. */

@@ -44,6 +44,12 @@ static bool is_partition(const struct rdmamsg_path *path)
 		is_same(path, defaults));
 }
 
+int rdmamsg__cm_pkey_valid(uint32_t pkey)
+{
+	return pkey <= 0xffff && pkey & PARTITION ? 0 :
+	       rdmamsg__fail(-EINVAL, "pkey 0x%x: no port has it", pkey);
+}
+
 int rdmamsg__cm_init(struct rdmamsg_ep *ep)
 {
 	struct rdmamsg_path path;
@@ -62,28 +68,27 @@ int rdmamsg__cm_init(struct rdmamsg_ep *ep)
 				     "of the interface that has the address: "
 				     "pkey alone can be given here, the rest "
 				     "to rdmamsg_oob_connect(3) and its like");
-	if (path.pkey > 0xffff || !(path.pkey & PARTITION))
-		return rdmamsg__fail(-EINVAL, "pkey 0x%x: no port has it",
-				     path.pkey);
+	ret = rdmamsg__cm_pkey_valid(path.pkey);
+	if (ret)
+		return ret;
 	ep->connect.pkey = (uint16_t)path.pkey;
 	return 0;
 }
 
-int rdmamsg__cm_check_pkey(const struct rdmamsg_ep *ep,
-			   const struct rdma_cm_id *id)
+int rdmamsg__cm_check_pkey(uint16_t pkey, const struct rdma_cm_id *id)
 {
 	uint16_t has = be16toh(id->route.addr.addr.ibaddr.pkey);
 
-	if (!ep->connect.pkey)
+	if (!pkey)
 		return 0;
 	/* the kernel gives an Ethernet port none: it has the default */
 	if (!has)
 		has = 0xffff;
-	return !((has ^ ep->connect.pkey) & PARTITION) ? 0 :
-	       rdmamsg__fail(-EHOSTUNREACH, "the interface on the way to the "
-			     "peer is in partition 0x%x, and pkey asks for "
-			     "0x%x: set source to an address in that "
-			     "partition", has, ep->connect.pkey);
+	return !((has ^ pkey) & PARTITION) ? 0 :
+	       rdmamsg__fail(-EHOSTUNREACH, "the interface on the way is in "
+			     "partition 0x%x, and pkey asks for 0x%x: set "
+			     "source to an address in that partition", has,
+			     pkey);
 }
 
 static void nothing(struct rdmamsg_ep *ep)

@@ -53,7 +53,8 @@ static void on_addr(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		rdmamsg__cm_next(ep);
 		return;
 	}
-	ret = rdmamsg__try(rdmamsg__cm_check_pkey(ep, ep->connect.id));
+	ret = rdmamsg__try(rdmamsg__cm_check_pkey(ep->connect.pkey,
+						  ep->connect.id));
 	if (ret) {
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL,
 				   RDMAMSG_CAUSE_UNREACHABLE, ret, "%s",
