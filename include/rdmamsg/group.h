@@ -109,6 +109,7 @@ struct rdmamsg_group_options {
 	uint32_t history_bytes;		/* 16 MB */
 	uint32_t history_ms;		/* each at least; 100 */
 	uint32_t linger_ms;		/* repairs after leaving; 500 */
+	uint32_t pkey;			/* P_Key on the way; any */
 };
 
 /*

@@ -103,6 +103,9 @@ static int take_options(struct rdmamsg_group *g,
 				     o->flags & ~(uint32_t)FLAGS);
 	if (!(o->flags & BOTH))
 		o->flags |= BOTH;
+	ret = o->pkey ? rdmamsg__cm_pkey_valid(o->pkey) : 0;
+	if (ret)
+		return ret;
 	if (o->max_held < o->max_message)
 		return rdmamsg__fail(-EINVAL, "max_held %u: at least "
 				     "max_message, %u", o->max_held,
@@ -373,12 +376,28 @@ static int join_cm(struct rdmamsg_group *g)
 	return ret ? join_as(g, RDMA_MC_JOIN_FLAG_FULLMEMBER) : 0;
 }
 
+/* The connection manager joins in the partition of the id. */
+static int check_pkey(struct rdmamsg_group *g)
+{
+	int ret = rdmamsg__try(rdmamsg__cm_check_pkey((uint16_t)g->opts.pkey,
+						      g->carrier->id));
+
+	if (ret)
+		rdmamsg__group_fail(g, RDMAMSG_WHO_LOCAL,
+				    RDMAMSG_CAUSE_UNREACHABLE, ret, "%s",
+				    rdmamsg__text());
+	return ret;
+}
+
 /* Makes no callback, because a call of the program may lead here. */
 void rdmamsg__group_ready(struct rdmamsg_group *g)
 {
-	int ret = join_cm(g);
+	int ret;
 
 	g->state = GROUP_JOINING;
+	if (check_pkey(g))
+		return;
+	ret = join_cm(g);
 	if (!ret) {
 		g->listed = true;
 		return;

@@ -630,6 +630,26 @@ static void address__of_no_group_EINVAL(void **state)
 	assert_error(join(ctx, &m, GROUP), -EINVAL, "source");
 	m.opts.source = "192.0.2.201";
 	assert_error(join(ctx, &m, GROUP), -EADDRNOTAVAIL, "192.0.2.201");
+	m.opts.source = NULL;
+	m.opts.pkey = 0x8000;
+	assert_error(join(ctx, &m, GROUP), -EINVAL, "pkey 0x8000");
+}
+
+/* Ports are in the default partition unless somebody has set another. */
+static void partition__another_one_EHOSTUNREACH(void **state)
+{
+	struct rdmamsg *ctx = test_open(NULL);
+	struct member m = member(0), other = member(0);
+
+	other.opts.pkey = 0x9234;
+	assert_int_equal(join(ctx, &other, GROUP), 0);
+	WAIT_FOR(other.closed);
+	assert_int_equal(other.joined, 0);
+	assert_int_equal(other.why.error, -EHOSTUNREACH);
+	assert_non_null(strstr(other.why.text, "pkey asks for 0x9234"));
+	m.opts.pkey = 0xffff;
+	join_all(&m, 1, GROUP);
+	leave_all(&m, 1);
 }
 
 /* A publisher whose END has come is not followed any more. */
@@ -702,6 +722,7 @@ int main(int argc, char **argv)
 		TEST(publisher__that_leaves_at_once_HAS_SENT_ALL),
 		TEST(sent__each_message_IS_TOLD_IN_ORDER),
 		TEST(address__of_no_group_EINVAL),
+		TEST(partition__another_one_EHOSTUNREACH),
 		TEST(shutdown__of_a_publisher_SUBSCRIBERS_ARE_TOLD),
 		TEST(shutdown__of_members_THEY_LEAVE),
 	};
