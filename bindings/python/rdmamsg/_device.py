@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Devices, ports, capabilities. Any thread, without a context."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ._core import as_dict
+from ._errors import check, text_of
+from ._listener import c_text
+from ._options import new
+from ._rdmamsg import ffi, lib
+
+
+class How(enum.IntEnum):
+    """Capability.how: enum rdmamsg_cap_how."""
+
+    ABSENT = lib.RDMAMSG_CAP_ABSENT
+    SOFTWARE = lib.RDMAMSG_CAP_SOFTWARE
+    NATIVE = lib.RDMAMSG_CAP_NATIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """An ability of the library on a device."""
+
+    name: str
+    how: How
+    value: int
+    reason: str
+
+
+def _list(name: str, call: Callable[[Any, int, int], Any]) -> list[Any]:
+    """The elements of a call that fills an array of structs."""
+    size, room = ffi.sizeof(name), 16
+    while True:
+        array = ffi.new(name + "[]", room)
+        count = check(call(array, size, room))
+        if count <= room:
+            return [array[i:i + 1] for i in range(count)]
+        room = count
+
+
+def devices() -> list[dict[str, Any]]:
+    """The attributes of all devices: struct rdmamsg_device_attr."""
+    return [as_dict(one) for one in
+            _list("struct rdmamsg_device_attr", lib.rdmamsg_devices)]
+
+
+def device(name: str | None = None) -> dict[str, Any]:
+    """The attributes of one device."""
+    attr = new("struct rdmamsg_device_attr")
+    check(lib.rdmamsg_device_query(c_text(name), attr))
+    return as_dict(attr)
+
+
+def port(number: int, name: str | None = None) -> dict[str, Any]:
+    """The attributes of a port: struct rdmamsg_port_attr."""
+    attr = new("struct rdmamsg_port_attr")
+    check(lib.rdmamsg_port_query(c_text(name), number, attr))
+    return as_dict(attr)
+
+
+def gids(number: int, name: str | None = None) -> list[dict[str, Any]]:
+    """The GID table of a port: struct rdmamsg_gid_attr."""
+    where = c_text(name)
+    return [as_dict(one) for one in
+            _list("struct rdmamsg_gid_attr", lambda array, size, room:
+                  lib.rdmamsg_port_gids(where, number, array, size, room))]
+
+
+def pkeys(number: int, name: str | None = None) -> list[int]:
+    """The P_Key table of a port."""
+    where, room = c_text(name), 128
+    while True:
+        array = ffi.new("uint16_t[]", room)
+        count = check(lib.rdmamsg_port_pkeys(where, number, array, room))
+        if count <= room:
+            return list(array[0:count])
+        room = count
+
+
+def capabilities(name: str | None = None) -> list[Capability]:
+    """What the library can do on a device. Tries it, which takes some ms."""
+    where = c_text(name)
+    return [Capability(text_of(one[0].name), How(one[0].how), one[0].value,
+                       text_of(one[0].reason)) for one in
+            _list("struct rdmamsg_device_cap_attr", lambda array, size, room:
+                  lib.rdmamsg_device_caps(where, array, size, room))]
+
+
+def version() -> str:
+    """The version of librdmamsg at run time."""
+    return text_of(lib.rdmamsg_version())

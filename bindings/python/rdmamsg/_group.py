@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Groups: publish and subscribe on multicast, without waiting."""
+
+from __future__ import annotations
+
+import enum
+import errno
+import struct
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ._buffer import Buffer, readable
+from ._core import Core, as_dict, stats_dict
+from ._errors import ClosedError, Error, check, error
+from ._listener import c_text
+from ._message import Message
+from ._options import GroupOptions, chosen, fill, new
+from ._rdmamsg import ffi, lib
+
+
+class GroupFlag(enum.IntFlag):
+    """GroupOptions.flags: enum rdmamsg_group_flags."""
+
+    PUBLISH = lib.RDMAMSG_GROUP_PUBLISH
+    SUBSCRIBE = lib.RDMAMSG_GROUP_SUBSCRIBE
+    OWN = lib.RDMAMSG_GROUP_OWN
+    RAW = lib.RDMAMSG_GROUP_RAW
+    REPAIR = lib.RDMAMSG_GROUP_REPAIR
+    IPOIB = lib.RDMAMSG_GROUP_IPOIB
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A message of a group. ``data`` is a copy."""
+
+    data: bytes
+    sender: int  #: id of the publisher
+    number: int  #: counts the publisher's messages
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Messages of a publisher that will not come, both included."""
+
+    sender: int
+    first: int
+    last: int
+
+
+_HEAD = struct.Struct("Q4I")
+_LIMIT = 65536  # messages that wait for the program
+
+
+class GroupBase:
+    """A membership. Context.join() makes it."""
+
+    #: Called with a Gap: messages that are lost.
+    on_gap: Callable[[Gap], object] | None = None
+    #: Called with an Error: not a member until the library has joined again.
+    on_lost: Callable[[Error], object] | None = None
+
+    def __init__(self, core: Core, address: str, flags: GroupFlag | None,
+                 options: GroupOptions | None) -> None:
+        self._core = core
+        self._inbox: deque[Published] = deque()
+        self._joined = False
+        self._writable = False
+        self._dropped = 0
+        self._error: tuple[int, str] | None = None
+        filled = fill(chosen(GroupOptions, options))
+        if flags is not None:
+            filled.set("flags", int(flags))
+        handle, where = core._handle(), c_text(address)
+        self._id = core._add(self)
+        self._owner = ffi.new("struct pyr_owner *", (core._queue, self._id))
+        filled.at.user = self._owner
+        filled.at.handlers = lib.pyr_group_handlers()
+        ret = ffi.new("struct rdmamsg_group **")
+        try:
+            check(lib.rdmamsg_group_join(handle, where, filled.at, ret))
+        except BaseException:
+            del core._targets[self._id]
+            raise
+        self._group: Any = ret[0]
+
+    def _handle(self) -> Any:
+        if self._group is not None:
+            self._core._handle()
+        if self._group is None:
+            raise self._why()
+        return self._group
+
+    def _why(self) -> Error:
+        if self._error is not None and self._error[0]:
+            return error(*self._error)
+        return ClosedError(errno.ESHUTDOWN, "the group was left")
+
+    def _on_message(self, message: Message) -> None:
+        raise NotImplementedError
+
+    def _on_event(self, kind: int, status: int, value: int, obj: int,
+                  data: bytes) -> None:
+        call = self._core._call
+        if kind == lib.PYR_PUBLISHED:
+            self._arrived(data)
+        elif kind == lib.PYR_GROUP_WRITABLE:
+            self._writable = True
+        elif kind == lib.PYR_JOINED:
+            self._joined = True
+        elif kind == lib.PYR_GAP:
+            call(self.on_gap, Gap(value, obj >> 32, obj & 0xffffffff))
+        elif kind == lib.PYR_LOST:
+            self._joined = False
+            call(self.on_lost, error(status, data.decode()))
+        elif kind in (lib.PYR_LEFT, lib.PYR_SHUTDOWN):
+            self._error = status, data.decode()
+            self._group = None
+            self._core._targets.pop(self._id, None)
+        self._wake()
+
+    def _arrived(self, data: bytes) -> None:
+        sender, number, _imm, _has_imm, _qp = _HEAD.unpack_from(data)
+        if len(self._inbox) >= _LIMIT:
+            self._dropped += 1
+            return
+        self._inbox.append(Published(data[_HEAD.size:], sender, number))
+
+    def _wake(self) -> None:
+        """Something has happened."""
+
+    def try_publish(self, data: Buffer) -> bool:
+        """Sends a copy to all members, or returns False without room."""
+        memory = readable(data)
+        result = lib.rdmamsg_publish(self._handle(), memory, len(memory))
+        if result == -errno.EAGAIN:
+            return False
+        check(result)
+        return True
+
+    @property
+    def dropped(self) -> int:
+        """Messages that came while 65536 waited for the program."""
+        return self._dropped
+
+    def attributes(self) -> dict[str, Any]:
+        """struct rdmamsg_group_attr."""
+        attr = new("struct rdmamsg_group_attr")
+        check(lib.rdmamsg_group_query(self._handle(), attr))
+        return as_dict(attr)
+
+    def statistics(self, sender: int | None = None) -> dict[str, Any]:
+        """Counters of the group, or of one publisher."""
+        group = self._handle()
+        if sender is None:
+            return stats_dict("struct rdmamsg_group_stats", lambda s:
+                              lib.rdmamsg_group_get_stats(group, s))
+        return stats_dict("struct rdmamsg_group_stats", lambda s:
+                          lib.rdmamsg_group_get_sender_stats(group, sender, s))
+
+    def _begin_leave(self) -> None:
+        lib.rdmamsg_group_leave(self._handle())

@@ -1,0 +1,555 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""rdmamsg with asyncio, and with uvloop.
+
+All connections of a loop share a context, which ends with asyncio.run().
+Deadlines are those of asyncio.timeout(). A cancelled call leaves nothing half
+done: a message is sent whole or not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import weakref
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import Generator
+from typing import Any
+
+from . import _blocking
+from ._buffer import Buffer, readable
+from ._core import Operation
+from ._endpoint import EndpointBase
+from ._errors import Closed
+from ._group import GroupBase, GroupFlag, Published
+from ._listener import ListenerBase, Request, c_text
+from ._message import Message, OutMessage
+from ._onesided import Access, Key, Region
+from ._options import (
+    ContextOptions, EndpointOptions, GroupOptions, ListenOptions,
+)
+from ._rdmamsg import ffi, lib
+
+Handler = Callable[["Endpoint"], Awaitable[object]]
+
+
+class Context(_blocking.Context):
+    """A context on the running loop. context() has the loop's own."""
+
+    def __init__(self, options: ContextOptions | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        super().__init__(options)
+        self._fd = self.fileno()
+        self._again = False
+        self._loop.add_reader(self._fd, self._on_readable)
+        self._holder: AsyncGenerator[None, None] | None = None
+
+    def _on_readable(self) -> None:
+        try:
+            self.process()
+        except Exception as err:
+            # What a callback of the program has raised. Others still run.
+            self._loop.call_exception_handler({
+                "message": "exception in a callback of rdmamsg",
+                "exception": err})
+            if self._calls and not self.closed:
+                self._loop.call_soon(self._on_readable)
+
+    def _close(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.remove_reader(self._fd)
+        super()._close()
+
+    def _drive(self, done: Callable[[], object], timeout: float | None,
+               what: str) -> None:
+        raise RuntimeError("a context of asyncio does not wait: use the "
+                           "functions of rdmamsg.aio")
+
+    def close(self) -> None:
+        """Aborts what is open and frees everything."""
+        super().close()
+        if _contexts.get(self._loop) is self:
+            del _contexts[self._loop]
+
+    async def __aenter__(self) -> Context:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+
+_contexts: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Context] = \
+    weakref.WeakKeyDictionary()
+
+
+async def _end_with_loop(ctx: Context) -> AsyncGenerator[None, None]:
+    """asyncio.run() ends asynchronous generators before the loop."""
+    try:
+        yield
+    finally:
+        ctx.close()
+
+
+async def context() -> Context:
+    """The context of the running loop, which ends with the loop."""
+    loop = asyncio.get_running_loop()
+    ctx = _contexts.get(loop)
+    if ctx is None or ctx.closed or ctx._forks_differ():
+        ctx = Context()
+        _contexts[loop] = ctx
+        ctx._holder = _end_with_loop(ctx)
+        await anext(ctx._holder)
+    return ctx
+
+
+def _resolve(future: asyncio.Future[None], _: object = None) -> None:
+    """Ends the wait of a task that still waits."""
+    if not future.done():
+        future.set_result(None)
+
+
+class _Waiter:
+    """A place where one task waits, woken by the context."""
+
+    __slots__ = ("_future",)
+
+    def __init__(self) -> None:
+        self._future: asyncio.Future[None] | None = None
+
+    async def wait(self) -> None:
+        """Waits until wake()."""
+        if self._future is not None:
+            raise RuntimeError("another task waits here already")
+        self._future = asyncio.get_running_loop().create_future()
+        try:
+            await self._future
+        finally:
+            self._future = None
+
+    def wake(self) -> None:
+        """Ends wait(), if a task is there."""
+        if self._future is not None:
+            _resolve(self._future)
+
+
+class Endpoint(EndpointBase):
+    """A connection on a loop."""
+
+    def __init__(self, core: Context, options: EndpointOptions | None) -> None:
+        super().__init__(core, options)
+        self._loop = core._loop
+        self._reader = _Waiter()
+        self._state = _Waiter()
+        self._closers: list[asyncio.Future[None]] = []
+        self._senders: deque[asyncio.Future[None]] = deque()
+
+    # ---- being woken ---------------------------------------------------
+
+    def _wake_reader(self) -> None:
+        self._reader.wake()
+
+    def _wake_writer(self) -> None:
+        if self._senders:
+            _resolve(self._senders[0])
+
+    def _wake_all(self) -> None:
+        self._state.wake()
+        if self._ep is not None:
+            return
+        self._reader.wake()
+        for future in [*self._senders, *self._closers]:
+            _resolve(future)
+
+    # ---- beginning and finishing ---------------------------------------
+
+    async def _begin(self, attempt: Callable[[], Operation | bool | None]
+                     ) -> Operation | bool:
+        """Repeats the attempt until there is room. Tasks go in turn."""
+        if not self._senders:
+            begun = attempt()
+            if begun:
+                return begun
+        turn = self._loop.create_future()
+        self._senders.append(turn)
+        try:
+            while True:
+                await turn
+                begun = attempt()
+                if begun:
+                    return begun
+                turn = self._senders[0] = self._loop.create_future()
+        finally:
+            self._senders.remove(turn)
+            self._wake_writer()
+
+    async def _finish(self, attempt: Callable[[], Operation | None]) -> None:
+        operation = await self._begin(attempt)
+        assert isinstance(operation, Operation)
+        if operation.status is None:
+            future = self._loop.create_future()
+            operation.on_done = functools.partial(_resolve, future)
+            try:
+                await future
+            except asyncio.CancelledError:
+                # either taken back whole, or it ends by itself
+                self._cancel(operation)
+                raise
+        if operation.status and self._reason is not None:
+            raise self._why()
+        operation.check()
+
+    # ---- messages ------------------------------------------------------
+
+    async def send(self, data: Buffer, tag: int = 0) -> None:
+        """Sends a message. The memory is the caller's when the call ends.
+
+        Waits while the peer is slow. A cancelled send of a large message may
+        arrive nevertheless, and its memory stays in use until then.
+        """
+        if not isinstance(data, Message | OutMessage):
+            if not isinstance(data, bytes):
+                data = readable(data)
+            if len(data) > self._copy_max:
+                memory = readable(data)
+                await self._finish(lambda: self._post_large(memory, tag))
+                return
+        if self._senders or not self.try_send(data, tag):
+            await self._begin(lambda: self.try_send(data, tag))
+
+    async def recv(self) -> Message:
+        """The next message. Closed: the peer has closed gracefully."""
+        while not self._inbox:
+            self._handle()
+            await self._reader.wait()
+        return self._inbox.popleft()
+
+    def __aiter__(self) -> AsyncIterator[Message]:
+        """Messages until the peer closes."""
+        return self
+
+    async def __anext__(self) -> Message:
+        try:
+            return await self.recv()
+        except Closed:
+            raise StopAsyncIteration from None
+
+    # ---- one-sided operations ------------------------------------------
+
+    async def read(self, key: Key, region: Region, *, at: int = 0,
+                   size: int | None = None, offset: int = 0) -> None:
+        """Reads the peer's memory at offset into the region at ``at``."""
+        count = len(region) - at if size is None else size
+        await self._finish(
+            lambda: self._post_read(key, region, at, count, offset))
+
+    async def write(self, key: Key, source: Region | Buffer, *, at: int = 0,
+                    size: int | None = None, offset: int = 0,
+                    notify: int | None = None) -> None:
+        """Writes a region, or a copy of a small buffer, to the peer."""
+        await self._finish(self._write_attempt(key, source, at, size, offset,
+                                               notify))
+
+    async def fetch_add(self, key: Key, offset: int, add: int) -> int:
+        """Adds to 8 bytes of the peer, and returns the value before."""
+        result = ffi.new("uint64_t *")
+        await self._finish(
+            lambda: self._post_fetch_add(key, offset, add, result))
+        value: int = result[0]
+        return value
+
+    async def compare_swap(self, key: Key, offset: int, expected: int,
+                           desired: int) -> int:
+        """Writes desired if the value is expected. Returns the one before."""
+        result = ffi.new("uint64_t *")
+        await self._finish(lambda: self._post_compare_swap(
+            key, offset, expected, desired, result))
+        value: int = result[0]
+        return value
+
+    async def flush(self) -> None:
+        """Ends when all earlier writes are in the peer's memory."""
+        await self._finish(self._post_flush)
+
+    # ---- its life ------------------------------------------------------
+
+    async def _until_connected(self) -> None:
+        try:
+            while not self._connected and self._ep is not None:
+                await self._state.wait()
+        except BaseException:
+            self.abort()
+            raise
+        if not self._connected:
+            raise self._why()
+
+    async def close(self, code: int = 0, data: bytes = b"") -> None:
+        """Closes gracefully: both sides deliver what they have accepted."""
+        if self._ep is not None:
+            self._begin_close(code, data)
+            await self.wait_closed()
+
+    async def wait_closed(self) -> None:
+        """Waits for the end of the connection, whoever ends it."""
+        if self._ep is None:
+            return
+        future = self._loop.create_future()
+        self._closers.append(future)
+        try:
+            await future
+        finally:
+            self._closers.remove(future)
+
+    async def __aenter__(self) -> Endpoint:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None,
+                        *_: object) -> None:
+        if self._core.closed:
+            return
+        if kind is None:
+            await self.close()
+        else:
+            self.abort()
+
+
+class connect:
+    """Connects: ``ep = await connect(...)``, ``async with connect(...) as ep``.
+
+    The end of the block closes gracefully; an exception aborts.
+    """
+
+    def __init__(self, host: str, service: str | int, *,
+                 options: EndpointOptions | None = None,
+                 context: Context | None = None) -> None:
+        self._where = c_text(host), c_text(service)
+        self._options = options
+        self._context = context
+        self._ep: Endpoint | None = None
+
+    def __await__(self) -> Generator[Any, None, Endpoint]:
+        return self._connect().__await__()
+
+    async def _connect(self) -> Endpoint:
+        ctx = self._context or await context()
+        ep = Endpoint(ctx, self._options)
+        ep._start(lambda opts, ret: lib.rdmamsg_connect(
+            ctx._handle(), *self._where, opts, ret))
+        await ep._until_connected()
+        return ep
+
+    async def __aenter__(self) -> Endpoint:
+        self._ep = await self._connect()
+        return self._ep
+
+    async def __aexit__(self, *exc: Any) -> None:
+        assert self._ep is not None
+        await self._ep.__aexit__(*exc)
+
+
+class Server(ListenerBase):
+    """Runs a handler for each connection. serve() makes it."""
+
+    def __init__(self, core: Context, handler: Handler, host: str | None,
+                 service: str | int, endpoint: EndpointOptions | None,
+                 options: ListenOptions | None,
+                 on_request: Callable[[Request], object] | None,
+                 timeout: float | None) -> None:
+        self._loop = core._loop
+        self._handler = handler
+        self._on_request = on_request
+        self._timeout = timeout
+        self._tasks: dict[asyncio.Task[None], Endpoint] = {}
+        self._state = _Waiter()
+        self._context = core
+        super().__init__(core, host, service, endpoint, options)
+
+    def _wake(self) -> None:
+        while self._requests:
+            self._core._call(self._answer, self._requests.popleft())
+        self._state.wake()
+
+    def _answer(self, request: Request) -> None:
+        """The program may reject the request. All others are accepted."""
+        if self._on_request is not None:
+            try:
+                self._on_request(request)
+            except BaseException:
+                if not request.answered:
+                    request.reject()
+                raise
+        if not request.answered:
+            ep = Endpoint(self._context, self._endpoint)
+            task = self._loop.create_task(self._run(request, ep))
+            self._tasks[task] = ep
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        self._state.wake()
+        if not task.cancelled() and task.exception() is not None:
+            self._loop.call_exception_handler({
+                "message": "exception in a handler of rdmamsg.serve()",
+                "exception": task.exception(), "task": task})
+
+    async def _run(self, request: Request, ep: Endpoint) -> None:
+        try:
+            request._accept_as(ep)
+            await ep._until_connected()
+        except OSError:
+            return  # the peer has gone
+        async with ep:
+            await self._handler(ep)
+
+    async def wait_closed(self) -> None:
+        """Waits until the server is closed and all handlers have ended."""
+        while self._tasks or self._listener is not None:
+            await self._state.wait()
+
+    async def serve_forever(self) -> None:
+        """Waits until the task is cancelled or the server closed."""
+        await self.wait_closed()
+
+    async def shutdown(self, timeout: float | None = None) -> None:
+        """Stops listening, closes all connections gracefully, and waits.
+
+        Handlers see the end of their messages. Those that go on after the
+        timeout are cancelled.
+        """
+        if not self._context.closed:
+            self.close()
+        for ep in self._tasks.values():
+            if ep._ep is not None:
+                ep._begin_close(0, b"")
+        try:
+            async with asyncio.timeout(timeout):
+                while self._tasks:
+                    await self._state.wait()
+        except TimeoutError:
+            await self._cancel_tasks()
+
+    async def _cancel_tasks(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class serve:
+    """Serves: ``async with serve(handler, host, port) as server``.
+
+    ``handler(ep)`` runs in a task for each connection, which closes with its
+    end. The end of the block shuts down gracefully. ``on_request(request)``
+    may reject a request.
+    """
+
+    def __init__(self, handler: Handler, host: str | None = None,
+                 service: str | int = 0, *,
+                 endpoint: EndpointOptions | None = None,
+                 options: ListenOptions | None = None,
+                 on_request: Callable[[Request], object] | None = None,
+                 shutdown_timeout: float | None = 10,
+                 context: Context | None = None) -> None:
+        self._args = (handler, host, service, endpoint, options, on_request,
+                      shutdown_timeout)
+        self._context = context
+        self._server: Server | None = None
+
+    async def _serve(self) -> Server:
+        return Server(self._context or await context(), *self._args)
+
+    def __await__(self) -> Generator[Any, None, Server]:
+        return self._serve().__await__()
+
+    async def __aenter__(self) -> Server:
+        self._server = await self._serve()
+        return self._server
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        await self._server.shutdown(self._server._timeout)
+
+
+class Group(GroupBase):
+    """A multicast group on a loop."""
+
+    def __init__(self, core: Context, address: str, flags: GroupFlag | None,
+                 options: GroupOptions | None) -> None:
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._loop = core._loop
+        super().__init__(core, address, flags, options)
+
+    def _wake(self) -> None:
+        for future in self._waiters:
+            _resolve(future)
+
+    async def _until(self, done: Callable[[], object]) -> None:
+        while not done():
+            future = self._loop.create_future()
+            self._waiters.add(future)
+            try:
+                await future
+            finally:
+                self._waiters.discard(future)
+
+    async def publish(self, data: Buffer) -> None:
+        """Sends a copy to all members. Waits if there is no room."""
+        while not self.try_publish(data):
+            self._writable = False
+            await self._until(lambda: self._writable or self._group is None)
+
+    async def recv(self) -> Published:
+        """The next message that somebody has published."""
+        await self._until(lambda: self._inbox or self._group is None)
+        if not self._inbox:
+            raise self._why()
+        return self._inbox.popleft()
+
+    def __aiter__(self) -> AsyncIterator[Published]:
+        return self
+
+    async def __anext__(self) -> Published:
+        return await self.recv()
+
+    async def leave(self) -> None:
+        """Leaves after what was published is sent."""
+        if self._group is not None:
+            self._begin_leave()
+            await self._until(lambda: self._group is None)
+
+    async def __aenter__(self) -> Group:
+        try:
+            await self._until(lambda: self._joined or self._group is None)
+        except BaseException:
+            self._begin_leave()
+            raise
+        if self._group is None:
+            raise self._why()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if not self._core.closed:
+            await self.leave()
+
+
+class join:
+    """Joins a group: ``async with join("239.1.2.3") as group``."""
+
+    def __init__(self, address: str, *, flags: GroupFlag | None = None,
+                 options: GroupOptions | None = None,
+                 context: Context | None = None) -> None:
+        self._args = address, flags, options
+        self._context = context
+        self._group: Group | None = None
+
+    async def __aenter__(self) -> Group:
+        self._group = Group(self._context or await context(), *self._args)
+        return await self._group.__aenter__()
+
+    async def __aexit__(self, *exc: Any) -> None:
+        assert self._group is not None
+        await self._group.__aexit__(*exc)
+
+
+async def region(memory: Buffer, access: Access = Access.NONE) -> Region:
+    """Declares memory for one-sided operations in the loop's context."""
+    return (await context()).region(memory, access)
