@@ -11,7 +11,7 @@ import errno
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ._buffer import Buffer, readable
+from ._buffer import Buffer
 from ._core import Core, Operation, stats_dict
 from ._endpoint import EndpointBase, text_from
 from ._errors import (
@@ -64,22 +64,19 @@ class Endpoint(EndpointBase):
             raise self._why()
         operation.check()
 
-    def send(self, data: Buffer, tag: int = 0,
+    def send(self, data: Buffer | Message | OutMessage, tag: int = 0,
              timeout: float | None = None) -> None:
         """Sends a message. The memory is the caller's when the call returns.
 
         TimedOut: a large message may arrive nevertheless, and its memory
         stays in use until then.
         """
-        if not isinstance(data, Message | OutMessage):
-            if not isinstance(data, bytes):
-                data = readable(data)
-            if len(data) > self._copy_max:
-                memory = readable(data)
-                self._finish(lambda: self._post_large(memory, tag), timeout,
-                             "sending")
-                return
-        self._begin(lambda: self.try_send(data, tag), timeout)
+        memory, large = self._outgoing(data)
+        if large:
+            self._finish(lambda: self._post_large(memory, tag), timeout,
+                         "sending")
+        else:
+            self._begin(lambda: self._try(memory, tag), timeout)
 
     def recv(self, timeout: float | None = None) -> Message:
         """The next message. Closed: the peer has closed gracefully."""

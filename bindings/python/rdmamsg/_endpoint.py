@@ -277,19 +277,31 @@ class EndpointBase(_onesided.OneSided):
         lib.rdmamsg_msg_free(ret[0])
         return OutMessage(owned(ret[0]))
 
-    def try_send(self, data: Buffer, tag: int = 0) -> bool:
+    def try_send(self, data: Buffer | Message | OutMessage,
+                 tag: int = 0) -> bool:
         """Sends a copy now, or returns False if there is no room."""
+        return self._try(self._outgoing(data)[0], tag)
+
+    def _outgoing(self, data: Any) -> tuple[Any, bool]:
+        """For _try() and False, or for _post_large() and True."""
+        if isinstance(data, Message | OutMessage):
+            return data, False
+        if type(data) is bytes and len(data) <= self._copy_max:
+            return data, False
+        memory = readable(data)
+        return memory, len(memory) > self._copy_max
+
+    def _try(self, data: Any, tag: int) -> bool:
+        """Sends what the library copies, or a message."""
         if isinstance(data, Message | OutMessage):
             return self._forward(data, tag)
-        if not isinstance(data, bytes):
-            data = readable(data)
         return _accepted(lib.rdmamsg_send(self._handle(), data, len(data), tag,
                                           ffi.NULL))
 
     def _forward(self, message: Message | OutMessage, tag: int) -> bool:
         """The library gets a reference of its own."""
         if isinstance(message, Message) and message._bytes is not None:
-            return self.try_send(message._bytes, tag)
+            return self._try(message._bytes, tag)
         msg = message._msg
         if msg is None:
             raise ValueError("the message was released")

@@ -17,7 +17,7 @@ from collections.abc import Generator
 from typing import Any
 
 from . import _blocking
-from ._buffer import Buffer, readable
+from ._buffer import Buffer
 from ._core import Operation
 from ._endpoint import EndpointBase
 from ._errors import Closed
@@ -200,21 +200,18 @@ class Endpoint(EndpointBase):
 
     # ---- messages ------------------------------------------------------
 
-    async def send(self, data: Buffer, tag: int = 0) -> None:
+    async def send(self, data: Buffer | Message | OutMessage,
+                   tag: int = 0) -> None:
         """Sends a message. The memory is the caller's when the call ends.
 
         Waits while the peer is slow. A cancelled send of a large message may
         arrive nevertheless, and its memory stays in use until then.
         """
-        if not isinstance(data, Message | OutMessage):
-            if not isinstance(data, bytes):
-                data = readable(data)
-            if len(data) > self._copy_max:
-                memory = readable(data)
-                await self._finish(lambda: self._post_large(memory, tag))
-                return
-        if self._senders or not self.try_send(data, tag):
-            await self._begin(lambda: self.try_send(data, tag))
+        memory, large = self._outgoing(data)
+        if large:
+            await self._finish(lambda: self._post_large(memory, tag))
+        elif self._senders or not self._try(memory, tag):
+            await self._begin(lambda: self._try(memory, tag))
 
     async def recv(self) -> Message:
         """The next message. Closed: the peer has closed gracefully."""
@@ -386,10 +383,12 @@ class Server(ListenerBase):
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._tasks[task]
         self._state.wake()
-        if not task.cancelled() and task.exception() is not None:
+        error = None if task.cancelled() else task.exception()
+        # a peer may close before it has all answers
+        if error is not None and not isinstance(error, Closed):
             self._loop.call_exception_handler({
                 "message": "exception in a handler of rdmamsg.serve()",
-                "exception": task.exception(), "task": task})
+                "exception": error, "task": task})
 
     async def _run(self, request: Request, ep: Endpoint) -> None:
         try:

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the tests share: a server in a thread, a child, a bound for waiting."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import rdmamsg
+
+HOST = "127.0.0.1"
+BOUND = 60.0  # seconds that no wait takes, on a busy machine either
+
+# around every threshold: copied, lent, eager, large, in pieces, in place
+SIZES = sorted({size + more for size in (
+    0, 1, 240, 512, 4096, 8176, 8192, 16384, 32768, 65536, 1 << 20)
+    for more in (-1, 0, 1) if size + more >= 0} | {5 << 20})
+
+
+def pattern(size: int) -> bytes:
+    """Bytes that differ from their neighbours."""
+    return (bytes(range(251)) * (size // 251 + 1))[:size]
+
+
+class Server(threading.Thread):
+    """Runs serve(listener) with a context of its own."""
+
+    def __init__(self, serve: Callable[[rdmamsg.Listener], object]) -> None:
+        super().__init__(daemon=True)
+        self._serve = serve
+        self._ready = threading.Event()
+        self.port = 0
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            with rdmamsg.Context() as ctx, ctx.listen(0, HOST) as listener:
+                self.port = listener.port
+                self._ready.set()
+                self._serve(listener)
+        except BaseException as err:
+            self.error = err
+        finally:
+            self._ready.set()
+
+
+@contextlib.contextmanager
+def serving(serve: Callable[[rdmamsg.Listener], object]) -> Iterator[int]:
+    """The port of a server, which must end without an error."""
+    server = Server(serve)
+    server.start()
+    server._ready.wait(BOUND)
+    yield server.port
+    server.join(BOUND)
+    if server.error is not None:
+        raise server.error
+    assert not server.is_alive(), "the server has not ended"
+
+
+def echo(listener: rdmamsg.Listener) -> None:
+    """Sends the messages of one peer back."""
+    ep = listener.accept(timeout=BOUND)
+    for message in ep:
+        ep.send(message, tag=message.tag)
+
+
+@contextlib.contextmanager
+def connected(serve: Callable[[rdmamsg.Listener], object] = echo,
+              options: rdmamsg.EndpointOptions | None = None
+              ) -> Iterator[rdmamsg.Endpoint]:
+    """An endpoint to a server."""
+    with serving(serve) as port, rdmamsg.Context() as ctx:
+        with ctx.connect(HOST, port, timeout=BOUND, options=options) as ep:
+            yield ep
+
+
+def child(program: str, *arguments: str) -> subprocess.Popen[str]:
+    """A Python program, which has the modules of the tests."""
+    return subprocess.Popen(
+        [sys.executable, "-X", "dev", "-c", program, *arguments],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True)
+
+
+def finish(process: subprocess.Popen[str], timeout: float = BOUND
+           ) -> tuple[int, str, str]:
+    """Status, output and errors of a child."""
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise
+    return process.returncode, out, err
+
+
+def descriptors() -> int:
+    """How many this process has."""
+    return len(os.listdir("/proc/self/fd"))
