@@ -226,7 +226,10 @@ class Group(GroupBase):
 
 
 class Context(Core):
-    """A context of one thread, and its blocking calls."""
+    """A context of one thread, and its blocking calls.
+
+    The end of a ``with`` block shuts down gracefully; an exception aborts.
+    """
 
     #: Called with (name, device, port) of an event of a device.
     on_event: Callable[[str, str, int], object] | None = None
@@ -338,5 +341,7 @@ class Context(Core):
         self._handle()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None and not self.closed:
+            self.shutdown()
         self.close()

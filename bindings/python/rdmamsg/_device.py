@@ -6,13 +6,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ._core import as_dict
 from ._errors import check, text_of
 from ._listener import c_text
 from ._options import new
 from ._rdmamsg import ffi, lib
+
+_T = TypeVar("_T")
 
 
 class How(enum.IntEnum):
@@ -33,21 +35,21 @@ class Capability:
     reason: str
 
 
-def _list(name: str, call: Callable[[Any, int, int], Any]) -> list[Any]:
-    """The elements of a call that fills an array of structs."""
+def _list(name: str, call: Callable[[Any, int, int], Any],
+          convert: Callable[[Any], _T]) -> list[_T]:
+    """The converted elements of a call that fills an array of structs."""
     size, room = ffi.sizeof(name), 16
     while True:
         array = ffi.new(name + "[]", room)
         count = check(call(array, size, room))
         if count <= room:
-            return [array[i:i + 1] for i in range(count)]
+            return [convert(ffi.addressof(array, i)) for i in range(count)]
         room = count
 
 
 def devices() -> list[dict[str, Any]]:
     """The attributes of all devices: struct rdmamsg_device_attr."""
-    return [as_dict(one) for one in
-            _list("struct rdmamsg_device_attr", lib.rdmamsg_devices)]
+    return _list("struct rdmamsg_device_attr", lib.rdmamsg_devices, as_dict)
 
 
 def device(name: str | None = None) -> dict[str, Any]:
@@ -67,9 +69,9 @@ def port(number: int, name: str | None = None) -> dict[str, Any]:
 def gids(number: int, name: str | None = None) -> list[dict[str, Any]]:
     """The GID table of a port: struct rdmamsg_gid_attr."""
     where = c_text(name)
-    return [as_dict(one) for one in
-            _list("struct rdmamsg_gid_attr", lambda array, size, room:
-                  lib.rdmamsg_port_gids(where, number, array, size, room))]
+    return _list("struct rdmamsg_gid_attr", lambda array, size, room:
+                 lib.rdmamsg_port_gids(where, number, array, size, room),
+                 as_dict)
 
 
 def pkeys(number: int, name: str | None = None) -> list[int]:
@@ -86,10 +88,10 @@ def pkeys(number: int, name: str | None = None) -> list[int]:
 def capabilities(name: str | None = None) -> list[Capability]:
     """What the library can do on a device. Tries it, which takes some ms."""
     where = c_text(name)
-    return [Capability(text_of(one[0].name), How(one[0].how), one[0].value,
-                       text_of(one[0].reason)) for one in
-            _list("struct rdmamsg_device_cap_attr", lambda array, size, room:
-                  lib.rdmamsg_device_caps(where, array, size, room))]
+    return _list("struct rdmamsg_device_cap_attr", lambda array, size, room:
+                 lib.rdmamsg_device_caps(where, array, size, room),
+                 lambda cap: Capability(text_of(cap.name), How(cap.how),
+                                        cap.value, text_of(cap.reason)))
 
 
 def version() -> str:

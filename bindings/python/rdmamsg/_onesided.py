@@ -78,6 +78,7 @@ class Region:
         ret = ffi.new("struct rdmamsg_region **")
         check(begin(ret))
         self._region: Any = ret[0]
+        self._used_by: set[int] = set()  # endpoints, by number
         core._regions.add(self)
 
     def _handle(self) -> Any:
@@ -96,8 +97,26 @@ class Region:
         return self._access
 
     def register(self, ep: EndpointBase) -> None:
-        """Registers with the device of the endpoint, which takes long."""
+        """Registers with the device of the endpoint, which takes long.
+
+        The first operation that needs it does this by itself.
+        """
         check(lib.rdmamsg_region_register(self._handle(), ep._handle()))
+        self._used_by.add(ep._id)
+
+    def _entry(self, ep: Any, at: int, size: int) -> Any:
+        """A gather entry of the region for an operation of the endpoint."""
+        handle = self._handle()
+        if at < 0 or size < 0 or at + size > len(self):
+            raise IndexError(f"bytes {at} to {at + size} are outside of the "
+                             f"region's {len(self)}")
+        if ep._id not in self._used_by:
+            self.register(ep)
+        sge = ffi.new("struct rdmamsg_sge *")
+        base = self._memory if self._memory is not None else ffi.NULL
+        sge.data = ffi.cast("char *", base) + at
+        sge.len, sge.region = size, handle
+        return sge
 
     def key(self, ep: EndpointBase) -> Key:
         """A key for peers that are connected through the device of ep."""
@@ -109,6 +128,7 @@ class Region:
 
     def revoke(self) -> None:
         """Ends all registrations: earlier keys do not work any more."""
+        self._used_by.clear()
         check(lib.rdmamsg_region_revoke(self._handle()))
 
     def destroy(self) -> None:
@@ -154,14 +174,14 @@ class OneSided:
 
     def _post_read(self, key: Key, region: Region, at: int, size: int,
                    offset: int) -> Operation | None:
-        sge = _entry(region, at, size)
+        sge = _region(region)._entry(self, at, size)
         return self._post((region, region._memory), lambda ep, cookie:
                           lib.rdmamsg_read(ep, sge, 1, _key(key), offset, 0,
                                            cookie))
 
     def _post_write(self, key: Key, region: Region, at: int, size: int,
                     offset: int, notify: int | None) -> Operation | None:
-        sge = _entry(region, at, size)
+        sge = _region(region)._entry(self, at, size)
         return self._post_op((region, region._memory), key, sge, offset,
                              notify)
 
@@ -211,19 +231,11 @@ def _key(key: Key) -> Any:
     return key._key
 
 
-def _entry(region: Region, at: int, size: int) -> Any:
+def _region(region: Region) -> Region:
     if not isinstance(region, Region):
         raise TypeError(f"give a rdmamsg.Region, not {type(region).__name__}: "
                         "Context.region(memory) makes one")
-    handle = region._handle()
-    if at < 0 or size < 0 or at + size > len(region):
-        raise IndexError(f"bytes {at} to {at + size} are outside of the "
-                         f"region's {len(region)}")
-    sge = ffi.new("struct rdmamsg_sge *")
-    base = region._memory if region._memory is not None else ffi.NULL
-    sge.data = ffi.cast("char *", base) + at
-    sge.len, sge.region = size, handle
-    return sge
+    return region
 
 
 def region_of(core: Core, memory: Buffer, access: Access) -> Region:

@@ -62,10 +62,11 @@ def serving(serve: Callable[[rdmamsg.Listener], object]) -> Iterator[int]:
 
 
 def echo(listener: rdmamsg.Listener) -> None:
-    """Sends the messages of one peer back."""
+    """Sends the messages of one peer back, until it ends."""
     ep = listener.accept(timeout=BOUND)
-    for message in ep:
-        ep.send(message, tag=message.tag)
+    with contextlib.suppress(rdmamsg.Disconnected):
+        for message in ep:
+            ep.send(message, tag=message.tag)
 
 
 @contextlib.contextmanager
