@@ -325,7 +325,8 @@ class Context(Core):
     def shutdown(self, timeout: float | None = None) -> int:
         """Ends all connections gracefully. Returns how many failed."""
         ms = -1 if timeout is None else round(timeout * 1000)
-        self._failed = None
+        if self._failed is not None:
+            return self._failed
         check(lib.rdmamsg_shutdown(self._handle(), ms))
         self._drive(lambda: self._failed is not None, None, "shutdown")
         return self._failed or 0

@@ -42,5 +42,6 @@ LD_LIBRARY_PATH=$build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
 cd "$work/source/tests" || exit
 [ $# -gt 0 ] || set -- discover -b
-timeout "${TEST_TIMEOUT:-600}" "$python" -X dev -W error::ResourceWarning \
+# a test that hangs shows where
+timeout -s ABRT "${TEST_TIMEOUT:-120}" "$python" -X dev -W error::ResourceWarning \
     -m unittest "$@"
