@@ -11,9 +11,9 @@
 # are patient.
 host_steps="tsan tsan-check distcheck check san-check quickstart installed
 	device device-ib device-iwarp device-programs soft-threads soft-crash
-	soft-programs big
+	soft-programs big python
 	san-check-rest tsan-check-rest distcheck-rest clang pages switches cross
-	model soft-samples-rest quickstart-rest fresh"
+	model soft-samples-rest quickstart-rest fresh python-rest"
 patient_steps="soft-fault soft-asan soft-hostile soft-twohost soft-samples soft-ib
 	soft-no-vm chaos soft-below soft-iwarp soft-disorder
 	soft soft-no-vm-rest soft-apps soft-hostile-iwarp
@@ -29,7 +29,7 @@ machines_steps="twohost twohost-rest siw-twohost vm big-vm"
 rest_steps="san-check-rest tsan-check-rest distcheck-rest clang pages switches cross
 	model soft soft-no-vm-rest soft-samples-rest quickstart-rest fresh soft-apps
 	soft-hostile-iwarp
-	oldnew chaos-asan
+	oldnew chaos-asan python-rest
 	integration-rest san-integration-rest hostile fault-rest samples-rest
 	siw-rest twohost-rest siw-twohost vm big-vm"
 named_steps="quick packages autogen"
@@ -145,6 +145,9 @@ siw_twohost_cases='both_networks one_way choice wrong_choice
 # Tests that show whether the archive is whole.
 dist_tests='tests/check-abi.sh tests/check-layers.sh tests/check-skips.sh
 	tests/fuzz/run.sh tests/unit/wire/hello tests/unit/session/order'
+
+# Half of the tests of the Python binding, which take 10 seconds.
+python_tests='test_messages test_aio test_onesided'
 
 # A round of each scenario, about a minute in all, always with the same seeds.
 chaos_round='--each --load-ms=1000 53'
@@ -441,6 +444,27 @@ quick()
 	return $failed
 }
 
+# on_python [TEST...]: the binding; run.sh says why it skips
+on_python()
+{
+	python_status=0
+	sh "$top/bindings/python/tests/run.sh" "$work/gcc" "$@" ||
+		python_status=$?
+	case $python_status in
+	0)	echo 'ok python' ;;
+	77)	;;
+	*)	return 1 ;;
+	esac
+}
+
+# All tests, the types, and the wheel in a new environment.
+python_rest()
+{
+	CTRL_C=200 TEST_TIMEOUT=900 on_python || return
+	sh "$top/bindings/python/tests/types.sh" || [ $? -eq 77 ] || return
+	sh "$top/bindings/python/tests/wheel.sh" "$work/gcc" || [ $? -eq 77 ]
+}
+
 chaos_asan()
 {
 	# shellcheck disable=SC2086 # words
@@ -548,6 +572,9 @@ run_step()
 	oldnew)	JOBS=$jobs sh "$top/tests/oldnew.sh" "$work/oldnew" "$work/gcc" ;;
 	big)	big on_soft "$work/gcc" big ;;
 	quick)	quick ;;
+	python)	on_python $python_tests ;;
+	python-rest)
+		python_rest ;;
 	chaos)	sh "$top/tests/chaos/run.sh" "$work/gcc" $chaos_round ;;
 	chaos-asan)
 		chaos_asan ;;
