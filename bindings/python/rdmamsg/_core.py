@@ -132,12 +132,12 @@ class Core:
         self._run_calls()
         return count
 
-    def _take(self) -> None:
+    def _take(self) -> int:
         """Gives the events to their objects. Calls nothing of the program."""
         batch = self._batch
-        count = lib.pyr_take(self._queue, batch)
+        count: int = lib.pyr_take(self._queue, batch)
         if not count:
-            return
+            return 0
         targets = self._targets
         arena = ffi.buffer(batch.arena, batch.bytes) if batch.bytes else b""
         events = ffi.buffer(batch.events, count * _EVENT.size)
@@ -154,6 +154,7 @@ class Core:
             else:
                 data = arena[obj:obj + size] if size else b""
                 self._other(target, kind, status, value, obj, data)
+        return count
 
     def _other(self, target: Target | None, kind: int, status: int, value: int,
                obj: int, data: bytes) -> None:

@@ -30,6 +30,8 @@ from ._options import (
 )
 from ._rdmamsg import ffi, lib
 
+_MANY = 4  # events of a wake that are worth a cork
+
 Handler = Callable[["Endpoint"], Awaitable[object]]
 
 
@@ -38,13 +40,14 @@ class Context(_blocking.Context):
 
     def __init__(self, options: ContextOptions | None = None) -> None:
         self._loop = asyncio.get_running_loop()
+        self._corked = False
         super().__init__(options)
         self._fd = self.fileno()
-        self._again = False
         self._loop.add_reader(self._fd, self._on_readable)
         self._holder: AsyncGenerator[None, None] | None = None
 
     def _on_readable(self) -> None:
+        self._uncork()
         try:
             self.process()
         except Exception as err:
@@ -54,6 +57,22 @@ class Context(_blocking.Context):
                 "exception": err})
             if self._calls and not self.closed:
                 self._loop.call_soon(self._on_readable)
+
+    def _take(self) -> int:
+        """After many events, tasks answer them with few doorbells.
+
+        The loop wakes the tasks first, and then calls _uncork().
+        """
+        count = super()._take()
+        if count >= _MANY and not self.closed:
+            self._corked = lib.rdmamsg_cork(self._ctx) == 0
+            self._loop.call_soon(self._uncork)
+        return count
+
+    def _uncork(self) -> None:
+        if self._corked and not self.closed:
+            self._corked = False
+            lib.rdmamsg_uncork(self._ctx)
 
     def _close(self) -> None:
         if not self._loop.is_closed():
