@@ -38,7 +38,7 @@ named_steps="quick packages autogen"
 asan_steps="san-check san-check-rest device device-ib device-iwarp soft-asan
 	soft-crash soft-fault soft-hostile soft-hostile-iwarp san-integration
 	san-integration-rest
-	chaos-asan"
+	chaos-asan python-rest"
 tsan_steps="tsan tsan-check soft-threads tsan-check-rest"
 
 # without LIST LESS: prints the words of LIST that are not in LESS
@@ -444,23 +444,26 @@ quick()
 	return $failed
 }
 
-# on_python [TEST...]: the binding; run.sh says why it skips
+# on_python BUILD [TEST...]: the binding; run.sh says why it skips
 on_python()
 {
+	python_build=$1
+	shift
 	python_status=0
-	sh "$top/bindings/python/tests/run.sh" "$work/gcc" "$@" ||
+	sh "$top/bindings/python/tests/run.sh" "$work/$python_build" "$@" ||
 		python_status=$?
 	case $python_status in
-	0)	echo 'ok python' ;;
+	0)	echo "ok python-$python_build" ;;
 	77)	;;
 	*)	return 1 ;;
 	esac
 }
 
-# All tests, the types, and the wheel in a new environment.
+# All tests, also in asan, the types, and the wheel in a new environment.
 python_rest()
 {
-	CTRL_C=200 TEST_TIMEOUT=900 on_python || return
+	CTRL_C=200 TEST_TIMEOUT=900 on_python gcc || return
+	TEST_TIMEOUT=900 on_python asan || return
 	sh "$top/bindings/python/tests/types.sh" || [ $? -eq 77 ] || return
 	sh "$top/bindings/python/tests/wheel.sh" "$work/gcc" || [ $? -eq 77 ]
 }
@@ -572,7 +575,7 @@ run_step()
 	oldnew)	JOBS=$jobs sh "$top/tests/oldnew.sh" "$work/oldnew" "$work/gcc" ;;
 	big)	big on_soft "$work/gcc" big ;;
 	quick)	quick ;;
-	python)	on_python $python_tests ;;
+	python)	on_python gcc $python_tests ;;
 	python-rest)
 		python_rest ;;
 	chaos)	sh "$top/tests/chaos/run.sh" "$work/gcc" $chaos_round ;;

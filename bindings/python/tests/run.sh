@@ -5,7 +5,8 @@
 #
 # Builds the module beside a copy of the package and runs the tests of the Python
 # binding, or those that are named ("test_aio", "test_aio.Send"), on the soft HCA
-# in a fabric of its own. Exits with 77 and the reason if Python lacks cffi.
+# in a fabric of its own. A build with AddressSanitizer is run with it, and so is
+# what the binding adds in C. Exits with 77 and the reason if Python lacks cffi.
 
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-/usr/bin/python3}
@@ -22,6 +23,14 @@ shift
 	exit 77
 }
 
+preload=
+if grep -q __asan_init "$build/.libs/librdmamsg.so"
+then
+	preload=$(${CC:-cc} -print-file-name=libasan.so)
+	# CPython keeps much until its end
+	export CFLAGS='-g -fsanitize=address' ASAN_OPTIONS=detect_leaks=0
+	export PYTHONMALLOC=malloc
+fi
 work=$(mktemp -d) || exit
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -43,5 +52,6 @@ export LD_LIBRARY_PATH
 cd "$work/source/tests" || exit
 [ $# -gt 0 ] || set -- discover -b
 # a test that hangs shows where
-timeout -s ABRT "${TEST_TIMEOUT:-120}" "$python" -X dev -W error::ResourceWarning \
+timeout -s ABRT "${TEST_TIMEOUT:-120}" \
+    env ${preload:+"LD_PRELOAD=$preload"} "$python" -X dev -W error::ResourceWarning \
     -m unittest "$@"
