@@ -48,8 +48,10 @@ do
 	while read -r pattern hash reason
 	do
 		case $pattern in '#'* | '') continue ;; esac
-		[ "$hash" = '#' ] && [ -n "$reason" ] ||
-			wrong "$binding/left-out: $pattern has no reason"
+		case $hash$reason in
+		'#'?*)	;;
+		*)	wrong "$binding/left-out: $pattern has no reason" ;;
+		esac
 		these=$(of_pattern "$pattern" | grep -xF "$missing")
 		[ -n "$these" ] ||
 			wrong "$binding/left-out: $pattern: no such call, or it is made"

@@ -15,6 +15,7 @@ struct pyr_queue {
 	struct half in;		/* callbacks append */
 	struct half out;	/* Python reads */
 	int closing;
+	int lost;
 };
 
 static int grow(void *at, size_t *room, size_t wanted, size_t each)
@@ -42,8 +43,10 @@ static struct pyr_event *push(struct pyr_queue *q, enum pyr_kind kind,
 	struct pyr_event *e;
 
 	if (grow(&h->events, &h->room, h->count + 1, sizeof(*e)) ||
-	    grow(&h->arena, &h->size, h->bytes + len, 1))
+	    grow(&h->arena, &h->size, h->bytes + len, 1)) {
+		q->lost = 1;
 		return NULL;
+	}
 	e = &h->events[h->count++];
 	*e = (struct pyr_event){ .kind = kind, .id = id };
 	if (bytes) {
@@ -99,7 +102,8 @@ size_t pyr_take(struct pyr_queue *q, struct pyr_batch *batch)
 	q->in.count = q->in.bytes = 0;
 	q->out = taken;
 	*batch = (struct pyr_batch){ taken.events, taken.count, taken.arena,
-				     taken.bytes };
+				     taken.bytes, q->lost };
+	q->lost = 0;
 	return taken.count;
 }
 

@@ -68,6 +68,7 @@ struct pyr_batch {
 	size_t count;
 	const char *arena;
 	size_t bytes;
+	int lost;		/* 1: there was no memory for an event */
 };
 
 struct pyr_queue;

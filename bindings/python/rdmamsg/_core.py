@@ -16,7 +16,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ._errors import ClosedError, Forked, TimedOut, WrongThread, check, error
+from ._errors import (
+    ClosedError, Forked, NoResources, TimedOut, WrongThread, check, error,
+)
 from ._message import Message, owned
 from ._options import ContextOptions, chosen, fill, new
 from ._rdmamsg import ffi, lib
@@ -136,6 +138,10 @@ class Core:
         """Gives the events to their objects. Calls nothing of the program."""
         batch = self._batch
         count: int = lib.pyr_take(self._queue, batch)
+        if batch.lost and self._ctx is not None:
+            self._close()
+            raise NoResources(errno.ENOMEM, "no memory for an event: the "
+                              "context is closed, so that nobody waits for it")
         if not count:
             return 0
         targets = self._targets
