@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 import rdmamsg
 
 HOST = "127.0.0.1"
+# iWARP has no multicast, no atomic operations, and no partitions
+IWARP = os.environ.get("RDMAMSG_SOFT_LINK") == "iwarp"
 BOUND = 60.0  # seconds that no wait takes, on a busy machine either
 
 # around every threshold: copied, lent, eager, large, in pieces, in place

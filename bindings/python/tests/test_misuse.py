@@ -210,7 +210,7 @@ data = message.data
 memory = bytearray(100)
 region = ctx.region(memory, rdmamsg.Access.LOCAL_WRITE)
 listener = ctx.listen(0, HOST)
-group = ctx.join("239.1.2.3")
+group = IWARP or ctx.join("239.1.2.3")
 assert ep.try_send(b"x")
 """)
 
