@@ -255,15 +255,21 @@ long()
 	esac
 }
 
+# wants NAME: succeeds if the case is to run.
+wants()
+{
+	case " $only " in
+	'  ' | *" $1 "*) ;;
+	*)	return 1 ;;
+	esac
+}
+
 # run NAME COMMAND...: runs a case in its own directory and a subshell.
 run()
 {
+	wants "$1" || return 0
 	name=$1
 	shift
-	case " $only " in
-	'  ' | *" $name "*) ;;
-	*) return ;;
-	esac
 	mkdir -p "$dir"
 	began=$(date +%s)
 	# Not in a condition, where set -e has no effect. What a sample exports
@@ -322,12 +328,16 @@ output_full()
 # Checks -h and wrong arguments of the samples.
 sample_usage()
 {
-	for sample in echo echo-client own-loop ev-loop threads srq apm \
+	for sample in echo echo-client own-loop ev-loop event-loop glib-loop \
+		uv-loop threads srq apm \
 		rc-pingpong atomics dc layout allreduce rss chat \
 		rpc kv snapshot
 	do
-		# configure --without-ev
-		[ -x "$bin/$sample" ] || [ $sample != ev-loop ] || continue
+		case $sample in
+		ev-loop | event-loop | glib-loop | uv-loop)
+			# configured without
+			[ -x "$bin/$sample" ] || continue ;;
+		esac
 		for option in -h --help
 		do
 			returns 0 "$bin/$sample" $option
@@ -1648,6 +1658,29 @@ echo_sample()
 	printf 'one two\n\nthree\n' | cmp - "$work/said"
 }
 
+# Sends a datagram to the loop's own socket, and reads the answer.
+datagram()
+{
+	# a virtual machine has no such shell
+	command -v bash >/dev/null || return 0
+	udp=$(sed -n 's/^datagrams on port //p' "$work/server")
+	# shellcheck disable=SC2016 # expanded by the other shell
+	timeout 10 bash -c 'exec 3<>"/dev/udp/$1/$2" && echo beside >&3 &&
+		dd bs=64 count=1 <&3' - "$addr" "$udp" 2>/dev/null |
+		grep -qx beside
+}
+
+# loop_sample NAME: messages, datagrams, a report of the timer, and a signal
+loop_sample()
+{
+	start "$bin/$1" "$addr"
+	returns 0 "$bin/echo-client" "$addr" "$port" 'one two' '' three
+	printf 'one two\n\nthree\n' | cmp - "$work/said"
+	await datagram
+	await grep -q '^3 messages, ' "$work/server"
+	end_server TERM 0
+}
+
 # joins NAME: a client of the chat reads from the pipe NAME, until its pid's end.
 joins()
 {
@@ -1921,6 +1954,68 @@ coroutine_sample()
 	returns 0 ./coroutine "$addr"
 	said '^1000 messages there and back: closed$'
 	complains 2 'Usage: coroutine ADDR' ./coroutine
+}
+
+# recipe_flags NAME: prints what samples/loops/NAME needs beside rdmamsg, or fails
+recipe_flags()
+{
+	case $1 in
+	epoll)	echo '#include <sys/epoll.h>' |
+			${CC:-cc} -x c -fsyntax-only - ;;
+	asio)	echo '#include <boost/asio/posix/stream_descriptor.hpp>' |
+			${CXX:-c++} -x c++ -fsyntax-only - && echo -pthread ;;
+	qt)	pkg-config --cflags --libs Qt6Core ||
+			pkg-config --cflags --libs Qt5Core ;;
+	sd-event) pkg-config --cflags --libs libsystemd ;;
+	io-uring) pkg-config --cflags --libs liburing && has_io_uring ;;
+	esac 2>/dev/null
+}
+
+# Kernels and containers can do without.
+has_io_uring()
+{
+	cat >"$work/ring.c" <<\END
+#include <liburing.h>
+
+int main(void)
+{
+	struct io_uring ring;
+
+	return io_uring_queue_init(2, &ring, 0) != 0;
+}
+END
+	# shellcheck disable=SC2046 # words
+	${CC:-cc} -o "$work/ring" "$work/ring.c" \
+		$(pkg-config --cflags --libs liburing) && "$work/ring"
+}
+
+# recipe FILE FLAGS: compiles and runs samples/loops/FILE
+recipe()
+{
+	case $1 in
+	*.cc)	compiler=${CXX:-c++} ;;
+	*)	compiler=${CC:-cc} ;;
+	esac
+	# shellcheck disable=SC2086 # words
+	$compiler -Wall -Wextra -Werror -Wno-unused-parameter -fPIC \
+		-I"$samples/../include" -o recipe "$samples/loops/$1" \
+		"$build/.libs/librdmamsg.so" $2
+	LD_LIBRARY_PATH=$build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+	export LD_LIBRARY_PATH
+	[ "$1" != epoll.c ] || {
+		recipe_runs edge
+		recipe_runs one-shot
+		set -- "$1" "$2" level
+	}
+	recipe_runs ${3+"$3"}
+	complains 2 "Usage: ${1%.*} .*ADDR" ./recipe
+}
+
+# recipe_runs [MODE]
+recipe_runs()
+{
+	returns 0 ./recipe "$@" "$addr"
+	said ': 1000 messages there and back$'
 }
 
 # Each of the two says hello to the other, also when the client comes first.
@@ -3273,6 +3368,22 @@ if [ -x "$bin/ev-loop" ]
 then run ev-loop returns 0 "$bin/ev-loop" "$addr"
 else echo "skip ev-loop # built without libev"
 fi
+for loop in event glib uv
+do
+	wants $loop-loop || continue
+	if [ -x "$bin/$loop-loop" ]
+	then run $loop-loop loop_sample $loop-loop
+	else echo "skip $loop-loop # built without librdmamsg-$loop"
+	fi
+done
+! beside || for name in epoll.c sd-event.c io-uring.c asio.cc qt.cc
+do
+	wants "recipe-${name%.*}" || continue
+	if flags=$(recipe_flags "${name%.*}")
+	then run "recipe-${name%.*}" recipe "$name" "$flags"
+	else echo "skip recipe-${name%.*} # this host lacks the loop's library"
+	fi
+done
 run rpc rpc_sample
 run rpc-many rpc_many
 run rpc-killed rpc_killed

@@ -101,15 +101,17 @@ compare()
 }
 
 inc=$srcdir/include/rdmamsg
-for lib in rdmamsg rdmamsg-ev; do
+loops='ev event glib uv'
+for lib in rdmamsg $(printf 'rdmamsg-%s ' $loops); do
 	map=$srcdir/lib/$lib.map
 	headers=
 	for h in "$inc"/*.h; do
-		case $lib:$h in
-		rdmamsg-ev:*/ev.h)	headers="$headers $h" ;;
-		rdmamsg:*/ev.h)		;;
-		rdmamsg:*)		headers="$headers $h" ;;
+		name=${h##*/}
+		case " $loops " in
+		*" ${name%.h} "*)	of=rdmamsg-${name%.h} ;;
+		*)			of=rdmamsg ;;
 		esac
+		[ $of != "$lib" ] || headers="$headers $h"
 	done
 	in_map "$map" > "$tmp/map.$lib"
 	if ! sort -cu "$tmp/map.$lib" 2> "$tmp/diff"; then
@@ -126,7 +128,7 @@ for lib in rdmamsg rdmamsg-ev; do
 	compare "in lib/$lib.map" "$tmp/map.$lib" \
 		"declared in a header" "$tmp/headers.$lib"
 
-	# configured --without-ev
+	# configured without this loop
 	case " ${libraries-lib$lib.la} " in
 	*" lib$lib.la "*)	;;
 	*)			continue ;;
@@ -146,7 +148,7 @@ for lib in rdmamsg rdmamsg-ev; do
 done
 
 # The page of the inlines describes the symbol of their layout.
-cat "$tmp/map.rdmamsg" "$tmp/map.rdmamsg-ev" |
+cat "$tmp"/map.rdmamsg* |
 grep -v '^rdmamsg_fast_layout_[0-9]*$' | sort -u > "$tmp/map"
 # a page may also be about a struct
 for p in "$srcdir"/man/man3/*.3; do

@@ -34,6 +34,29 @@ works()
 	"$@" -c "$file" -o "$tmp/try.o" > /dev/null 2>&1
 }
 
+# loop HEADER: sets 'flags' for a header of another loop. Fails if this host lacks
+# the loop's library.
+loop()
+{
+	flags=
+	case $1 in
+	event.h) module=libevent_core ;;
+	glib.h)	module=glib-2.0 ;;
+	uv.h)	module=libuv ;;
+	*)	return 0 ;;
+	esac
+	# their headers have other rules for warnings
+	flags=$(pkg-config --cflags "$module" 2>/dev/null) &&
+	flags=$(echo " $flags" | sed 's/ -I/ -isystem /g') && return
+	case " $lacking " in
+	*" $1 "*) ;;
+	*)	echo "no $module: $1 not tried"
+		lacking="$lacking $1" ;;
+	esac
+	return 1
+}
+lacking=
+
 # each LANGUAGE SUFFIX STANDARDS COMPILERS: every header in every standard. A
 # compiler may be several words.
 each()
@@ -49,6 +72,7 @@ each()
 		for h in "$inc"/rdmamsg/*.h
 		do
 			name=${h##*/}
+			loop "$name" || continue
 			# Twice: the guard works, too. An object keeps
 			# -Wpedantic content.
 			{
@@ -60,7 +84,7 @@ each()
 			do
 				# shellcheck disable=SC2086
 				compile "$name as $1" $compiler "-std=$std" \
-				    $warn -I"$inc" -c "$tmp/alone.$2"
+				    $warn -I"$inc" $flags -c "$tmp/alone.$2"
 			done
 		done
 	done
@@ -75,7 +99,10 @@ each C++ cc c++11 "$(echo "${CXX:-c++}" | tr ' ' '|') g++ clang++"
 {
 	for h in "$inc"/rdmamsg/*.h
 	do
-		[ "${h##*/}" = ev.h ] || echo "#include <rdmamsg/${h##*/}>"
+		case ${h##*/} in
+		ev.h | event.h | glib.h | uv.h) ;;
+		*)	echo "#include <rdmamsg/${h##*/}>" ;;
+		esac
 	done
 	echo "void set();"
 	echo "void set()"
@@ -99,11 +126,11 @@ do
 	done
 done
 
-# all but those for programs that use verbs or libev
+# all but those for programs that use verbs or a loop's library
 for h in "$inc"/rdmamsg/*.h
 do
 	case ${h##*/} in
-	verbs.h | fast.h | ev.h) ;;
+	verbs.h | fast.h | ev.h | event.h | glib.h | uv.h) ;;
 	*)	sed -n 's/^[ 	]*#[ 	]*include[ 	]*\([^ 	]*\).*/\1/p' "$h" ;;
 	esac
 done > "$tmp/includes"

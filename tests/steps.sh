@@ -296,13 +296,14 @@ installed()
 	PKG_CONFIG_PATH=$work/root/usr/local/lib/pkgconfig &&
 	PKG_CONFIG_SYSROOT_DIR=$work/root &&
 	export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR || return
-	for pc in rdmamsg rdmamsg-ev
+	for pc in rdmamsg rdmamsg-ev rdmamsg-event rdmamsg-glib rdmamsg-uv
 	do
 		sample=echo
-		[ $pc = rdmamsg ] || sample=ev-loop
+		[ $pc = rdmamsg ] || sample=${pc#rdmamsg-}-loop
 		# shellcheck disable=SC2046 # flags are words
 		${CC:-cc} -o "$work/root/$sample" "$top/samples/$sample.c" \
 		    $(pkg-config --cflags --libs $pc) \
+		    $(env -u PKG_CONFIG_SYSROOT_DIR pkg-config --cflags $pc) \
 		    -Wl,-rpath-link,"$work/root/usr/local/lib" || return
 		echo "ok installed $pc"
 	done

@@ -10,7 +10,8 @@
 # of jobs of make, by default the processors. The builds:
 #
 #	debug		--enable-debug
-#	without-ev	--without-ev, without what automake adds to a build
+#	without-ev	without libev and the other loops, and without what automake
+#			adds to a build
 #	static		--disable-shared --enable-static
 #	both		--enable-static
 #	bare		without the headers that configure can do without
@@ -30,7 +31,8 @@ failed=0
 # and tsan of tests/run build with sanitizers.
 others='option-checking silent-rules dependency-tracking fast-install
 	libtool-lock pic aix-soname gnu-ld sysroot werror sanitizer'
-tried='debug ev shared static'
+tried='debug ev event glib uv shared static'
+loops='ev event glib uv'
 
 # switches BUILD: sets 'args', and the variables that configure gets
 switches()
@@ -39,8 +41,8 @@ switches()
 	case $1 in
 	debug)	args=--enable-debug ;;
 	without-ev)
-		args='--without-ev --disable-dependency-tracking
-			--disable-silent-rules' ;;
+		args='--without-ev --without-event --without-glib --without-uv
+			--disable-dependency-tracking --disable-silent-rules' ;;
 	static)	args='--disable-shared --enable-static' ;;
 	both)	args=--enable-static ;;
 	bare)	variables='ac_cv_have_decl_mlx5dv_wr_set_mkey_crypto=no
@@ -51,7 +53,7 @@ switches()
 	esac
 }
 
-# has_shared, has_static, has_ev BUILD
+# has_shared, has_static BUILD
 has_shared()
 {
 	[ "$1" != static ]
@@ -62,9 +64,22 @@ has_static()
 	[ "$1" = static ] || [ "$1" = both ]
 }
 
-has_ev()
+# loops BUILD: those that the build has a library for. This host may lack others.
+loops()
 {
-	[ "$1" != without-ev ]
+	[ "$1" != without-ev ] || return 0
+	for loop in $loops
+	do
+		case " $(value "$1" lib_LTLIBRARIES) " in
+		*" librdmamsg-$loop.la "*) echo "$loop" ;;
+		esac
+	done
+}
+
+# has_loop BUILD LOOP
+has_loop()
+{
+	loops "$1" | grep -qx "$2"
 }
 
 # ---- the builds -------------------------------------------------------
@@ -169,16 +184,18 @@ promised()
 		cd "$top" || exit
 		for header in include/rdmamsg/*.h
 		do
-			[ "$header" = include/rdmamsg/ev.h ] && ! has_ev "$1" ||
-				echo "$header"
+			loop=$(basename "$header" .h)
+			case " $loops " in
+			*" $loop "*) has_loop "$1" "$loop" ;;
+			esac && echo "$header"
 		done
 		echo lib/pkgconfig/rdmamsg.pc
 		library "$1" rdmamsg
-		if has_ev "$1"
-		then
-			echo lib/pkgconfig/rdmamsg-ev.pc
-			library "$1" rdmamsg-ev
-		fi
+		for loop in $(loops "$1")
+		do
+			echo "lib/pkgconfig/rdmamsg-$loop.pc"
+			library "$1" "rdmamsg-$loop"
+		done
 		! has_shared "$1" || echo lib/rdmamsg/libsoft-preload.so
 		# each program has a page, and each page a program
 		for page in man/man1/*.1
@@ -192,9 +209,11 @@ promised()
 		for page in man/man3/*.3 man/man7/*.7
 		do
 			case $page in
-			man/man3/rdmamsg_ev_*) ! has_ev "$1" ;;
-			*)	false ;;
-			esac || echo "share/$page"
+			man/man3/rdmamsg_ev_*) has_loop "$1" ev ;;
+			man/man3/rdmamsg_glib_*) has_loop "$1" glib ;;
+			man/man3/rdmamsg_libevent_*) has_loop "$1" event ;;
+			man/man3/rdmamsg_uv_*) has_loop "$1" uv ;;
+			esac && echo "share/$page"
 		done
 	) | sort
 }
@@ -253,11 +272,15 @@ END
 	${CC:-cc} -o "$root/use" "$work/use.c" \
 	    $(pkg-config $static --cflags --libs rdmamsg) || return
 	LD_LIBRARY_PATH=$root/usr/local/lib RDMAMSG_DEVICE=soft "$root/use" || return
-	has_ev "$1" || return 0
-	# shellcheck disable=SC2046,SC2086 # flags are words
-	${CC:-cc} -o "$root/ev-loop" "$top/samples/ev-loop.c" \
-	    $(pkg-config $static --cflags --libs rdmamsg-ev) \
-	    -Wl,-rpath-link,"$root/usr/local/lib"
+	for loop in $(loops "$1")
+	do
+		# shellcheck disable=SC2046,SC2086 # flags are words
+		${CC:-cc} -o "$root/$loop-loop" "$top/samples/$loop-loop.c" \
+		    $(pkg-config $static --cflags --libs "rdmamsg-$loop") \
+		    $(env -u PKG_CONFIG_SYSROOT_DIR \
+			pkg-config --cflags "rdmamsg-$loop") \
+		    -Wl,-rpath-link,"$root/usr/local/lib" || return
+	done
 }
 
 # --enable-debug is without optimisation, and with assertions.

@@ -19,7 +19,7 @@
  *	<rdmamsg/verbs.h>	verbs objects, queue pairs without an endpoint
  *	<rdmamsg/failover.h>	connections that survive a failed path
  *	<rdmamsg/fast.h>	the fast path, inlined
- *	<rdmamsg/ev.h>		libev
+ *	<rdmamsg/ev.h>		libev; likewise event.h, glib.h and uv.h
  *
  * Conventions of every call, unless its comment says otherwise:
  *

@@ -42,7 +42,8 @@ for target in "$@"; do
 		sources="$sources $top/lib/wire/path.c $top/lib/base/layout.c"
 		sources="$sources $top/lib/wire/resume.c $top/lib/wire/addresses.c" ;;
 	session) sources=$(find "$top/lib" "$top/cm" -name '*.c' \
-			! -path '*/preload/*' ! -name ev.c \
+			! -path '*/preload/*' ! -name ev.c ! -name glib.c \
+			! -name libevent.c ! -name uv.c \
 			-exec grep -L '^int main' {} +) ;;
 	team)	sources=$top/lib/wire/team.c ;;
 	word)	sources=$top/lib/wire/word.c ;;
