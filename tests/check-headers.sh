@@ -47,7 +47,9 @@ loop()
 	esac
 	# their headers have other rules for warnings
 	flags=$(pkg-config --cflags "$module" 2>/dev/null) &&
-	flags=$(echo " $flags" | sed 's/ -I/ -isystem /g') && return
+	flags=$(echo " $flags" | sed 's/ -I/ -isystem /g') &&
+	# uv.h needs types that C99 alone does not have
+	flags="$flags -D_GNU_SOURCE" && return
 	case " $lacking " in
 	*" $1 "*) ;;
 	*)	echo "no $module: $1 not tried"
