@@ -506,12 +506,17 @@ void rdmamsg__carrier_give(struct rdmamsg_ep *ep)
 	r->lanes++;
 	rdmamsg__failover_moved(ep, c);
 	ep->onesided.can = rdmamsg__rma_kinds(ep);
-	/* the callbacks of confirmed operations may use the lane and its keys */
+	/*
+	 * The callbacks of confirmed operations may use the lane and its keys.
+	 * Earlier operations wait until they have theirs.
+	 */
 	rdmamsg__renew_done(r);
+	r->taking = true;
 	confirm(ep);
 	confirm_writes(ep);
 	renew(ep, &r->parked);
 	renew(ep, &ep->send.queue);
+	r->taking = false;
 	take_entries(ep);
 	rdmamsg__ep_ready(ep);
 	ep->ctrl.due |= CTRL_LANE;

@@ -317,7 +317,7 @@ static inline bool rdmamsg__keeps(const struct rdmamsg_ep *ep)
 static inline bool rdmamsg__holds_back(const struct rdmamsg_ep *ep)
 {
 	return rdmamsg__keeps(ep) &&
-	       (ep->resume->lane != LANE_UP ||
+	       (ep->resume->lane != LANE_UP || ep->resume->taking ||
 		rdmamsg__keep_replays(&ep->resume->keep) ||
 		!list_empty(&ep->resume->parked));
 }

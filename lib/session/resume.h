@@ -92,6 +92,7 @@ struct resume {
 	struct rdmamsg_ep *carrier;	/* NULL: none */
 	bool said, heard;		/* RESUME went, RESUME came */
 	bool answered;			/* a PONG came over the lane in use */
+	bool taking;			/* a lane: keys are not renewed yet */
 	uint64_t said_at;		/* ms */
 	uint32_t peer_next;
 	uint8_t *entries;		/* of the peer's RESUME */
