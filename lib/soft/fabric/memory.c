@@ -7,7 +7,9 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <infiniband/verbs.h>
 
@@ -28,6 +30,7 @@ static int populate(uintptr_t from, uintptr_t to, int advice)
  * Returns true if each page lets itself be read: the kernel copies a byte of each
  * to the descriptor. That takes a quarter of the time of MADV_POPULATE_READ.
  * mincore() is faster still, but counts a page as present that permits nothing.
+ * pwritev() itself would make AddressSanitizer judge bytes that nobody uses.
  */
 static bool readable(int probe, uintptr_t from, uintptr_t to, size_t page)
 {
@@ -37,7 +40,7 @@ static bool readable(int probe, uintptr_t from, uintptr_t to, size_t page)
 	while (from < to) {
 		for (n = 0; n < SOFT_PROBE && from < to; n++, from += page)
 			byte[n] = (struct iovec){ (void *)from, 1 };
-		if (pwritev(probe, byte, n, 0) != n)
+		if (syscall(SYS_pwritev, probe, byte, n, 0L, 0L) != n)
 			return false;
 	}
 	return true;
