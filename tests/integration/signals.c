@@ -98,7 +98,7 @@ static void send_all(struct rdmamsg_ep *ep)
 
 static void round_trip(const char *port)
 {
-	struct rdmamsg_ep *ep;
+	struct rdmamsg_ep *ep = NULL;
 	struct rdmamsg *ctx;
 
 	if (rdmamsg_open(&ctx, NULL) ||
