@@ -17,7 +17,7 @@ static inline int dc_sendv(struct rdmamsg_dc_address *a,
 			   const struct iovec *iov, int iovcnt, uint32_t tag,
 			   void *cookie)
 {
-	struct rdmamsg_sge sge[RDMAMSG_SEGMENTS_MAX];
+	struct rdmamsg_sge sge[RDMAMSG_SEGMENTS_MAX] = { { NULL, 0, NULL } };
 	struct rdmamsg_op op = op_entries(RDMAMSG_OP_SEND, sge, iovcnt, NULL,
 					  0, 0, cookie);
 

@@ -28,9 +28,9 @@ jobs=${JOBS:-$(nproc)}
 failed=0
 
 # Of autoconf, automake and libtool, and not of interest here. The steps asan
-# and tsan of tests/run build with sanitizers.
+# and tsan of tests/run build with sanitizers, and python-rest makes the wheel.
 others='option-checking silent-rules dependency-tracking fast-install
-	libtool-lock pic aix-soname gnu-ld sysroot werror sanitizer'
+	libtool-lock pic aix-soname gnu-ld sysroot werror sanitizer python'
 tried='debug ev event glib uv shared static'
 loops='ev event glib uv'
 

@@ -17,12 +17,13 @@
 typedef bool raw_fn(void *wqe, bool fenced);
 
 static raw_fn *test_raw;
-static bool test_mute;		/* requests are lost, as if never completed */
+/* requests are lost, as if never completed */
+static bool __attribute__((unused)) test_mute;
 /*
  * This thread stands still for as long before each request, and the first looks
  * at the queue find nothing, as on a busy host.
  */
-static uint32_t test_stands_ms;
+static uint32_t __attribute__((unused)) test_stands_ms;
 
 #ifdef HAVE_MLX5DV
 
