@@ -83,6 +83,7 @@ void soft_req_complete(struct soft_dev *dev, struct soft_qp *qp)
 	}
 	if (qp->sq_head != head) {
 		qp->retries = qp->attr.retry_cnt;
+		qp->lost_ns = 0;
 		qp->rnr_retries = qp->attr.rnr_retry;
 	}
 	soft_sq_drained(dev, qp);

@@ -23,6 +23,7 @@
 #include "soft/verbs/dc.h"
 
 #define DIAL_NS		10000000ull
+#define AGAIN_NS	4000000ull	/* a request that is lost goes out again */
 
 /* ---- retries ---------------------------------------------------------- */
 
@@ -56,12 +57,32 @@ static uint64_t ack_ns(const struct soft_qp *qp)
 	return 4096ull << qp->attr.timeout;
 }
 
+/*
+ * A loss is known at once, and round trips are short. So the request goes out
+ * again after a small part of the ack timeout, then after twice as long, as on
+ * cards with adaptive retransmission (Linux, mlx5_ifc.h, roce_adp_retrans_en).
+ * Once these waits have made up an ack timeout, a retry is used up.
+ */
 void soft_req_wait_for_ack(struct soft_dev *dev, struct soft_qp *qp)
 {
-	soft_req_wait(dev, qp, max(ack_ns(qp), 1000000ull));
+	const uint64_t all = max(ack_ns(qp), 1000000ull);
+	const uint64_t left = all > qp->lost_ns ? all - qp->lost_ns : 0;
+	const uint64_t ns = min(qp->lost_ns + AGAIN_NS, left);
+
+	soft_req_wait(dev, qp, ns);
 	qp->lost = true;
+	qp->lost_ns += ns;
 	if (unlikely(dev->iwarp))
 		soft_order_lost(dev, qp);
+}
+
+/* Returns true if a whole ack timeout has passed since the loss. */
+static bool uses_up_try(struct soft_qp *qp)
+{
+	if (!qp->lost || qp->lost_ns < ack_ns(qp))
+		return false;
+	qp->lost_ns = 0;
+	return true;
 }
 
 void soft_req_timer(struct soft_dev *dev, struct soft_timer *t)
@@ -80,7 +101,8 @@ void soft_req_timer(struct soft_dev *dev, struct soft_timer *t)
 	 * With timeout 0 the retries never end. Neither do those of TCP in
 	 * iWARP, because they take a quarter of an hour.
 	 */
-	if (qp->lost && qp->attr.timeout && !dev->iwarp && !qp->retries--)
+	if (uses_up_try(qp) && qp->attr.timeout && !dev->iwarp &&
+	    !qp->retries--)
 		over = true;
 	if (over && qp->sq_head != qp->sq_tail && !soft_apm_retry(dev, qp))
 		soft_req_fail(dev, qp, qp->sq_head, IBV_WC_RETRY_EXC_ERR);
@@ -91,6 +113,7 @@ void soft_req_timer(struct soft_dev *dev, struct soft_timer *t)
 void soft_req_anew(struct soft_qp *qp)
 {
 	qp->retries = qp->attr.retry_cnt;
+	qp->lost_ns = 0;
 	if (!qp->waiting || !qp->lost)
 		return;
 	soft_timer_stop(&qp->timer);

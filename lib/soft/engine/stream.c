@@ -74,6 +74,7 @@ static void rewind_all(struct soft_qp *qp)
 	qp->waiting = qp->lost = false;
 	soft_timer_stop(&qp->timer);
 	qp->retries = qp->attr.retry_cnt;
+	qp->lost_ns = 0;
 	qp->rnr_retries = qp->attr.rnr_retry;
 }
 

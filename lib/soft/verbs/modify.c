@@ -114,6 +114,7 @@ static void take_values(struct soft_qp *qp, const struct ibv_qp_attr *a,
 	if (mask & IBV_QP_SQ_PSN)
 		qp->psn_next = qp->una = a->sq_psn & SOFT_PSN_MASK;
 	qp->retries = qp->attr.retry_cnt;
+	qp->lost_ns = 0;
 	qp->rnr_retries = qp->attr.rnr_retry;
 }
 

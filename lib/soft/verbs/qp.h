@@ -163,7 +163,8 @@ struct soft_qp {
 	bool dials;			/* the peer's backlog was full */
 	uint64_t dial_until;		/* ns; 0: not dialled again yet */
 	bool waiting;
-	bool lost;			/* the timer uses up a retry */
+	bool lost;			/* the timer runs after a loss */
+	uint64_t lost_ns;		/* waited of this try's ack timeout */
 	bool decided;			/* the delayed request passes now */
 	bool reorder;			/* let the next request overtake */
 	bool drained_told;

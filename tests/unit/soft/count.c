@@ -9,13 +9,30 @@
 static struct soft_ctl *ctl;
 static struct soft_dev *dev;
 
-static int setup(void **state)
+static int setup_with(void **state, uint8_t timeout)
 {
 	port_of[1] = 2;
-	ack_timeout = 8;
+	ack_timeout = timeout;
 	if (setup_pair(state) || soft_open(&dev))
 		return -1;
 	return soft_ctl_open(NULL, &ctl);
+}
+
+static int setup(void **state)
+{
+	return setup_with(state, 8);
+}
+
+/* An ack timeout of 17 ms: 4, 8 and the rest. */
+static int setup_thirds(void **state)
+{
+	return setup_with(state, 12);
+}
+
+/* An ack timeout of two hours. */
+static int setup_long(void **state)
+{
+	return setup_with(state, 31);
 }
 
 static int teardown(void **state)
@@ -93,6 +110,44 @@ static void count__port_down_AND_WHAT_IT_LOSES(void **state)
 	assert_int_equal(count(1, SOFT_LINK_DOWNED), downs + 1);
 }
 
+static void drop(uint32_t share)
+{
+	const struct soft_ctl_faults f = { .drop = share };
+
+	assert_int_equal(soft_ctl_faults(ctl, self(), &f), 0);
+}
+
+/* Long before the ack timeout. The counter tells of the repetitions. */
+static void count__lost_GOES_OUT_AGAIN_AT_ONCE(void **state)
+{
+	const uint64_t times = count(1, SOFT_ACK_TIMEOUTS);
+
+	drop(1000000);
+	assert_int_equal(post(qp[0], IBV_WR_RDMA_WRITE, 1, 8,
+			      (uintptr_t)mem[1], mr[1]->rkey), 0);
+	for (int i = 0; i < 20000 && count(1, SOFT_ACK_TIMEOUTS) < times + 4;
+	     i++)
+		(void)poll(NULL, 0, 1);
+	assert_true(count(1, SOFT_ACK_TIMEOUTS) >= times + 4);
+	drop(0);
+	expect(1, IBV_WC_SUCCESS);
+}
+
+/* Two retries: three ack timeouts, of three repetitions each. */
+static void count__lost_for_ever_TAKES_ALL_ACK_TIMEOUTS(void **state)
+{
+	const uint64_t lost = count(1, SOFT_XMIT_DISCARDS);
+	const uint64_t times = count(1, SOFT_ACK_TIMEOUTS);
+
+	drop(1000000);
+	assert_int_equal(post(qp[0], IBV_WR_RDMA_WRITE, 1, 8,
+			      (uintptr_t)mem[1], mr[1]->rkey), 0);
+	expect(1, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(count(1, SOFT_XMIT_DISCARDS), lost + 9);
+	assert_int_equal(count(1, SOFT_ACK_TIMEOUTS), times + 9);
+	drop(0);
+}
+
 /* A list of requests is posted at once, and twice as long as the ring. */
 static void count__ring_full_THE_SENDER_WAITS(void **state)
 {
@@ -138,6 +193,12 @@ int main(void)
 		TEST(count__requests_AT_BOTH_PORTS),
 		TEST(count__no_receive_AT_BOTH_PORTS),
 		TEST(count__port_down_AND_WHAT_IT_LOSES),
+		cmocka_unit_test_setup_teardown(
+			count__lost_GOES_OUT_AGAIN_AT_ONCE, setup_long,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			count__lost_for_ever_TAKES_ALL_ACK_TIMEOUTS,
+			setup_thirds, teardown),
 		TEST(count__ring_full_THE_SENDER_WAITS),
 		TEST(sum__any_numbers_WRAPS),
 	};
