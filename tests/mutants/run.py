@@ -16,6 +16,7 @@ A mutant is a file in list/:
 	+text in its place
 """
 import argparse
+import functools
 import json
 import os
 import re
@@ -102,26 +103,35 @@ def body_of(source, function):
     return None
 
 
-def find(tree, mutant):
-    """The file, and where in it the text is."""
-    pattern, hits = loose(mutant.old), []
+@functools.cache
+def sources(tree):
+    """The files that can have mutants, as pairs of path and text."""
+    ret = []
     for folder in SOURCES:
         for base, _, names in os.walk(os.path.join(tree, folder)):
             for name in sorted(names):
                 path = os.path.join(base, name)
-                if not name.endswith((".c", ".h")):
-                    continue
-                with open(path) as f:
-                    source = f.read()
-                if mutant.where.startswith("file:"):
-                    if not path.endswith(mutant.where[5:]):
-                        continue
-                    span = (0, len(source))
-                else:
-                    span = body_of(source, mutant.where)
-                if span:
-                    hits += [(path, m.span()) for m in
-                             pattern.finditer(source, *span)]
+                if name.endswith((".c", ".h")):
+                    with open(path) as f:
+                        ret.append((path, f.read()))
+    return ret
+
+
+def find(tree, mutant):
+    """The file, and where in it the text is. No other mutant is applied."""
+    pattern, hits = loose(mutant.old), []
+    for path, source in sources(tree):
+        if mutant.where.startswith("file:"):
+            if not path.endswith(mutant.where[5:]):
+                continue
+            span = (0, len(source))
+        elif mutant.where + "(" in source:
+            span = body_of(source, mutant.where)
+        else:
+            continue
+        if span:
+            hits += [(path, m.span()) for m in
+                     pattern.finditer(source, *span)]
     if len(hits) != 1:
         raise Stale(f"{len(hits)} places match in {mutant.where}")
     return hits[0]
