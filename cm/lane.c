@@ -133,6 +133,7 @@ static bool drains(const struct rdmamsg_request *req, const struct resume *r)
 static void take(struct rdmamsg *ctx, struct rdmamsg_request *req, void *arg)
 {
 	struct resume *r = find(ctx, req->data);
+	char peer[96];
 	int err;
 
 	if (!r || ctx->closing || req->dead) {
@@ -142,8 +143,10 @@ static void take(struct rdmamsg *ctx, struct rdmamsg_request *req, void *arg)
 	err = rdmamsg__lane_verify(r, true, req->hello.epoch, req->data,
 				   req->hello.data_len);
 	if (err) {
-		log_warn("rejected a request to take over a session: its "
-			 "proof is wrong");
+		log_warn("context %u: a request of %s to take over a session "
+			 "is rejected: its proof is wrong", ctx->number,
+			 rdmamsg__addr_text((const struct sockaddr *)
+					    &req->peer, peer, sizeof(peer)));
 		rdmamsg__visitor_offends(&req->visitor);
 		refuse(req, PROTO_REJECT_PROOF);
 		return;

@@ -313,7 +313,8 @@ int rdmamsg__listen(struct rdmamsg *ctx, const struct connector *by,
 	if (ret)
 		goto err_l;
 	list_add_tail(&ctx->sessions->listeners, &l->node);
-	log_info("listening on port %u of %s", l->port, by->over(l));
+	log_info("context %u: listening on port %u of %s", ctx->number,
+		 l->port, by->over(l));
 	if (ret_l)
 		*ret_l = l;
 	return 0;

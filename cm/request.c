@@ -82,10 +82,12 @@ void rdmamsg__note_reject(struct rdmamsg *ctx,
 	(void)rdmamsg__addr_text((const struct sockaddr *)from, peer,
 				 sizeof(peer));
 	if (code == PROTO_REJECT_LIMIT)
-		log_info("a request of %s is rejected: the listener limits %s",
-			 peer, rdmamsg__limit_text(limit));
+		log_info("context %u: a request of %s is rejected: the listener "
+			 "limits %s", ctx->number, peer,
+			 rdmamsg__limit_text(limit));
 	else
-		log_info("a request of %s is rejected: %s", peer,
+		log_info("context %u: a request of %s is rejected: %s",
+			 ctx->number, peer,
 			 (size_t)code < sizeof(why) / sizeof(why[0]) &&
 			 why[code] ? why[code] : "?");
 }
@@ -155,7 +157,8 @@ void rdmamsg__accept_failed(struct rdmamsg_listener *l, int err)
 	struct rdmamsg *ctx = l->ctx;
 
 	snprintf(why.text, sizeof(why.text), "%s", rdmamsg__text());
-	log_warn("a request could not be accepted: %s", why.text);
+	log_warn("context %u: listener on port %u: a request could not be "
+		 "accepted: %s", ctx->number, l->port, why.text);
 	if (l->auto_accept)
 		rdmamsg__tell(&ctx->loop, l->on.on_accept_failed, l, &why);
 }

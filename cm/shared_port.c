@@ -348,6 +348,7 @@ void rdmamsg__shared_port_give(struct shared_port *port,
 			       struct rdmamsg_request *req)
 {
 	struct rdmamsg_listener *here = NULL;
+	char peer[96];
 	int ret;
 
 	if (req->dead) {
@@ -362,8 +363,12 @@ void rdmamsg__shared_port_give(struct shared_port *port,
 		reached(here, req);
 	} else if (ret) {
 		if (ret < 0)
-			log_warn("a request could not be given to a listener: "
-				 "%s", rdmamsg__text());
+			log_warn("a request of %s could not be given to a "
+				 "listener: %s",
+				 rdmamsg__addr_text((struct sockaddr *)
+						    &req->peer, peer,
+						    sizeof(peer)),
+				 rdmamsg__text());
 		refuse(req, ret);
 	}
 }

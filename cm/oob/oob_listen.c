@@ -163,6 +163,20 @@ static void turn_away_early(struct oob_conn *c, uint32_t limit)
 	(void)!recv(c->watch.fd, unread, sizeof(unread), MSG_DONTWAIT);
 }
 
+static void log_turned_away(const struct rdmamsg_listener *l, int fd)
+{
+	struct sockaddr_storage from = { 0 };
+	socklen_t len = sizeof(from);
+	char peer[96];
+
+	(void)getpeername(fd, (struct sockaddr *)&from, &len);
+	log_info("context %u: listener on port %u: a TCP connection of %s is "
+		 "turned away: no memory, or its address has its part of the "
+		 "backlog, or has offended", l->ctx->number, l->port,
+		 rdmamsg__addr_text((struct sockaddr *)&from, peer,
+				    sizeof(peer)));
+}
+
 /*
  * If the backlog is full, the oldest TCP connection without a record is turned
  * away for the new connection. rdmamsg__door_admit() bounds the part of each
@@ -209,10 +223,8 @@ err_visitor:
 err_conn:
 	free(c);
 err_fd:
+	log_turned_away(l, fd);
 	close(fd);
-	log_info("listener %p: turning away a new TCP connection: no memory, "
-		 "or its address has its part of the backlog, or has offended",
-		 (void *)l);
 }
 
 static void listen_again(struct timer *t)

@@ -41,7 +41,8 @@ static void reject_id(struct rdmamsg *ctx, const struct verbs_api *v,
 
 	rdmamsg__note_reject(ctx, &id->route.addr.dst_storage, code, limit);
 	if (ret)
-		log_info("a request could not be rejected: %s", strerror(-ret));
+		log_info("context %u: a request could not be rejected: %s",
+			 ctx->number, strerror(-ret));
 }
 
 static void drop(struct rdmamsg *ctx, const struct cm_event *ev,

@@ -160,8 +160,8 @@ static void dispatch(struct rdmamsg *ctx, const struct cm_event *ev)
 {
 	struct cm_owner *owner = ev->id->context;
 
-	log_debug("cm id %p: %s, status %d", (void *)ev->id,
-		  rdma_event_str(ev->type), ev->status);
+	log_debug("context %u: cm id %p: %s, status %d", ctx->number,
+		  (void *)ev->id, rdma_event_str(ev->type), ev->status);
 	owner->event(ctx, owner, ev);
 }
 

@@ -109,8 +109,8 @@ static bool take_event(const struct port_watch *w, struct cm_event *ev)
 	rdmamsg__shared_port_unlock();
 	if (!err)
 		return any;
-	log_warn("a request could not be taken from a shared port: %s",
-		 strerror(-err));
+	log_warn("context %u: a request could not be taken from a shared port: "
+		 "%s", ctx->number, strerror(-err));
 	/* rejects the peer */
 	rdmamsg__cm_id_free(w->v, ev->id);
 	ev->type = RDMA_CM_EVENT_CONNECT_ERROR;

@@ -67,8 +67,9 @@ void rdmamsg__cm_listen_later(struct rdmamsg_listener *l)
 {
 	struct listen_again *a = &l->again;
 
-	log_warn("listening on port %u: the device was removed; listens again "
-		 "when the address is back", l->port);
+	log_warn("context %u: listening on port %u: the device was removed; "
+		 "listens again when the address is back", l->ctx->number,
+		 l->port);
 	l->dead = true;
 	l->removed++;
 	a->error = -ENODEV;
@@ -182,8 +183,8 @@ static int take_back(struct rdmamsg_listener *l)
 static void still_lost(struct rdmamsg_listener *l, int err)
 {
 	if (err != l->again.error && err != -ENODEV && err != -EADDRNOTAVAIL)
-		log_warn("listening on port %u again: %s", l->port,
-			 strerror(-err));
+		log_warn("context %u: listening on port %u again: %s",
+			 l->ctx->number, l->port, strerror(-err));
 	l->again.error = err;
 }
 
@@ -202,7 +203,8 @@ static void on_again(struct timer *t)
 		rdmamsg__shared_port_unlock();
 	if (!err) {
 		l->dead = false;
-		log_info("listening on port %u again", l->port);
+		log_info("context %u: listening on port %u again",
+			 l->ctx->number, l->port);
 		return;
 	}
 	still_lost(l, err);

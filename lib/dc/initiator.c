@@ -39,8 +39,8 @@ void rdmamsg__dc_fail(struct rdmamsg_dc_address *a, int status,
 {
 	struct rdmamsg_dc_sender *s = a->sender;
 
-	log_info("dc sender %p: %s port %s: %s", (void *)s, a->host, a->service,
-		 why->text);
+	log_info("context %u: dc sender 0x%llx: %s port %s: %s", s->ctx->number,
+		 (unsigned long long)s->id, a->host, a->service, why->text);
 	rdmamsg__dc_cancel(a, status);
 	rdmamsg__tell(&s->ctx->loop, s->opts.on_failed, s, a, why);
 }
@@ -65,18 +65,21 @@ static bool is_answer(struct rdmamsg_dc_address *a, struct rdmamsg_ep *ep,
 
 	if (why->data_len == sizeof(NO_SENDER) - 1 &&
 	    !memcmp(why->data, NO_SENDER, why->data_len)) {
-		log_info("dc sender %p: %s port %s: a connection: the target "
-			 "has no DC, or version 1 of its frames, and this "
-			 "library version %d", (void *)s, a->host, a->service,
-			 DCF_VERSION);
+		log_info("context %u: dc sender 0x%llx: %s port %s: a "
+			 "connection: the target has no DC, or version 1 of "
+			 "its frames, and this library version %d",
+			 s->ctx->number, (unsigned long long)s->id, a->host,
+			 a->service, DCF_VERSION);
 		a->connects = true;
 		return true;
 	}
 	if (rdmamsg__dca_decode(&answer, why->data, why->data_len))
 		return false;
 	if (rdmamsg__try(rdmamsg__session_begin(a, ep, &answer))) {
-		log_info("dc sender %p: %s port %s: a connection: %s",
-			 (void *)s, a->host, a->service, rdmamsg__text());
+		log_info("context %u: dc sender 0x%llx: %s port %s: a "
+			 "connection: %s", s->ctx->number,
+			 (unsigned long long)s->id, a->host, a->service,
+			 rdmamsg__text());
 		a->connects = true;
 	}
 	return true;

@@ -498,8 +498,9 @@ static bool is_waiting(const struct dc_session *x)
 /* The target has DC, but does not answer there: the address connects. */
 static void give_up(struct dc_session *x)
 {
-	log_info("dc sender %p: %s port %s does not answer over DC",
-		 (void *)x->s, x->a->host, x->a->service);
+	log_info("context %u: dc sender 0x%llx: %s port %s does not answer "
+		 "over DC", x->s->ctx->number, (unsigned long long)x->s->id,
+		 x->a->host, x->a->service);
 	x->a->connects = true;
 	end(x, 0, NULL, AWAIT_WELCOME);
 }

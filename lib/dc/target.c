@@ -169,8 +169,9 @@ static bool answer(struct rdmamsg_dc_target *t, struct rdmamsg_request *req,
 	    rdmamsg__try(rdmamsg__visitors_place(t, &a.place)))
 		return false;
 	if (rdmamsg__try(rdmamsg__ticket_new(t, &from, sender, &a.ticket))) {
-		log_info("dc target %p: a connection instead of a session: %s",
-			 (void *)t, rdmamsg__text());
+		log_info("context %u: dc target on port %u: a connection "
+			 "instead of a session: %s", t->ctx->number, t->port,
+			 rdmamsg__text());
 		return false;
 	}
 	rdmamsg__dca_encode(&a, data);
@@ -197,9 +198,10 @@ static void on_request(struct rdmamsg_listener *listener,
 		return;
 	}
 	if (hello.old) {
-		log_warn("dc target %p: a sender is refused, because it speaks "
-			 "version 1 of DC frames, and this library version %d",
-			 (void *)t, DCF_VERSION);
+		log_warn("context %u: dc target on port %u: a sender is "
+			 "refused, because it speaks version 1 of DC frames, "
+			 "and this library version %d", t->ctx->number, t->port,
+			 DCF_VERSION);
 		rdmamsg_reject(req, DC_OLD, sizeof(DC_OLD) - 1);
 		return;
 	}
@@ -221,8 +223,8 @@ static void on_request(struct rdmamsg_listener *listener,
 	l->target = t;
 	l->sender = hello.sender;
 	if (rdmamsg__try(rdmamsg_accept(req, &opts, &l->ep))) {
-		log_info("dc target %p: a sender: %s", (void *)t,
-			 rdmamsg__text());
+		log_info("context %u: dc target on port %u: a sender: %s",
+			 t->ctx->number, t->port, rdmamsg__text());
 		free(l);
 		return;
 	}

@@ -80,8 +80,9 @@ static bool settle(struct visitor *v)
 /* The visitor has broken the protocol. */
 void rdmamsg__visitor_refuse(struct visitor *v, const char *what)
 {
-	log_info("dc target %p: sender 0x%llx: %s", (void *)v->t,
-		 (unsigned long long)v->sender, what);
+	log_info("context %u: dc target on port %u: sender 0x%llx: %s",
+		 v->t->ctx->number, v->t->port, (unsigned long long)v->sender,
+		 what);
 	v->bye_due = v->leaves = true;
 	v->reason = 1;
 }
@@ -192,8 +193,8 @@ static void on_hello(struct dc_port *p, const struct dc_frame *f,
 	if (rdmamsg__try(rdmamsg__peer_open(p, &h.place, h.key,
 					    rdmamsg__ticket_from(ticket),
 					    &v->peer))) {
-		log_info("dc target %p: a sender: %s", (void *)t,
-			 rdmamsg__text());
+		log_info("context %u: dc target on port %u: a sender: %s",
+			 t->ctx->number, t->port, rdmamsg__text());
 		/* each of them can make the target wait */
 		rdmamsg__tickets_drop_like(t, ticket);
 		rdmamsg__ticket_free(ticket);
@@ -498,8 +499,8 @@ int rdmamsg__visitors_place(struct rdmamsg_dc_target *t, struct dc_place *ret)
 	int err = t->dc ? 0 : open_port(t);
 
 	if (err) {
-		log_info("dc target %p: connections: %s", (void *)t,
-			 rdmamsg__text());
+		log_info("context %u: dc target on port %u: connections: %s",
+			 t->ctx->number, t->port, rdmamsg__text());
 		t->no_port = err == -EOPNOTSUPP;
 		return err;
 	}

@@ -190,8 +190,9 @@ void rdmamsg__srq_arm(struct srq *q)
 	ret = rdmamsg__v_modify_srq(q->dev->device->v, q->ibv, &attr,
 				    IBV_SRQ_LIMIT);
 	if (ret)
-		log_warn("device %s reports no limit of shared receive queue "
-			 "%p: %s", q->dev->device->name, (void *)q->owner,
+		log_warn("context %u: device %s reports no limit of shared "
+			 "receive queue %u: %s", q->dev->ctx->number,
+			 q->dev->device->name, q->owner->object,
 			 strerror(-ret));
 }
 
@@ -282,8 +283,8 @@ static int part_new(struct rdmamsg_srq *srq, struct dev *dev,
 		goto err;
 	list_add_tail(&srq->parts, &q->node);
 	list_add_tail(&dev->srqs, &q->dev_node);
-	log_info("shared receive queue %p: %u receives on %s", (void *)srq,
-		 q->depth, dev->device->name);
+	log_info("context %u: shared receive queue %u: %u receives on %s",
+		 dev->ctx->number, srq->object, q->depth, dev->device->name);
 	*ret_q = q;
 	return 0;
 

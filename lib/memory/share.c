@@ -209,8 +209,8 @@ bool rdmamsg__share_drop(struct share *s)
 	if (before)
 		return before == 1;
 	atomic_fetch_add(&s->refs, 1);
-	log_error("message %p has been freed more often than referenced",
-		  (void *)s->msg);
+	log_error("rdmamsg_msg_free: message %p has been freed more often than "
+		  "referenced", (void *)s->msg);
 	return false;
 }
 

@@ -32,8 +32,8 @@ static void __attribute__((noinline)) free_slowly(struct rdmamsg_msg *msg)
 	if (rdmamsg__ctx_check(msg->dev->ctx))
 		return;
 	if (!rdmamsg__msg_is_out(msg)) {
-		log_error("rdmamsg_msg_free: message %p is not yours",
-			  (void *)msg);
+		log_error("context %u: rdmamsg_msg_free: message %p is not "
+			  "yours", msg->dev->ctx->number, (void *)msg);
 		return;
 	}
 	rdmamsg__msg_back(msg);

@@ -112,7 +112,8 @@ int rdmamsg__shared_check(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 				     "rdmamsg_send()");
 	if (!msg->data)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_msg_send: the message "
-				     "is in a layout: rdmamsg_layout_send()");
+				     "is in a layout: rdmamsg_post() with "
+				     "its layout");
 	if (!rdmamsg__lent_passes(msg->share->lent_by,
 				  rdmamsg__msg_bytes(msg)))
 		return rdmamsg__no_buffer(ep);

@@ -287,7 +287,7 @@ static unsigned int rejects;		/* lines of the log */
 static void count_rejects(void *arg, enum rdmamsg_log_level level,
 			  const char *line)
 {
-	rejects += !strncmp(line, "a request of ", 13) &&
+	rejects += strstr(line, ": a request of ") &&
 		   strstr(line, " is rejected: by the program");
 }
 

@@ -117,11 +117,11 @@ static void env__log_levels_AS_ASKED(void **state)
 	read_log("log", "RDMAMSG_LOG", "warn", &log);
 	assert_string_equal(log.text, "");
 	read_log("log", "RDMAMSG_LOG", "info", &log);
-	check_log(&log, "rdmamsg: info: listening on port", "debug:");
+	check_log(&log, "rdmamsg: info: context 0: listening on port", "debug:");
 	read_log("log", "RDMAMSG_LOG", "INFO", &log);
-	check_log(&log, "rdmamsg: info: listening on port", "debug:");
+	check_log(&log, "rdmamsg: info: context 0: listening on port", "debug:");
 	read_log("log", "RDMAMSG_LOG", "debug", &log);
-	check_log(&log, "rdmamsg: info: listening on port", NULL);
+	check_log(&log, "rdmamsg: info: context 0: listening on port", NULL);
 	check_log(&log, "rdmamsg: debug: rdmamsg_listen: service", NULL);
 	read_log("log", "RDMAMSG_LOG", "loud", &log);
 	check_log(&log, "RDMAMSG_LOG is 'loud'", "info:");
@@ -134,7 +134,7 @@ static void env__log_level_WINS_OVER_THE_PROGRAMS(void **state)
 	read_log("log-callback", NULL, NULL, &log);
 	assert_string_equal(log.text, "");
 	read_log("log-callback", "RDMAMSG_LOG", "info", &log);
-	check_log(&log, "callback 3: listening on port", "rdmamsg: ");
+	check_log(&log, "callback 3: context 0: listening on port", "rdmamsg: ");
 	read_log("log-callback", "RDMAMSG_LOG", "debug", &log);
 	check_log(&log, "callback 4: rdmamsg_listen: service", "rdmamsg: info");
 }
