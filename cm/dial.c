@@ -150,6 +150,7 @@ static bool keep_reason(struct rdmamsg_ep *ep)
 	if (!ep->connect.tries)
 		return false;
 	ep->connect.tries->count++;
+	ep->connect.tries->met[ep->close.reason.cause]++;
 	ep->connect.tries->last = ep->close.reason;
 	return true;
 }

@@ -881,6 +881,17 @@ info_watch()
 	grep -q '^{ "time": "[^"]*Z", "device": "soft0", "port": 1, "event": "PORT_ERR", "text": "[^"]*", "state": "DOWN" }$' watched
 }
 
+lists_endpoint()
+{
+	"$info" --stats="$stats" >said 2>&1 &&
+	grep -q "^$1endpoint 0x.* connected .* -> 127\.0\.0\.1:" said
+}
+
+no_endpoint()
+{
+	"$info" --stats="$stats" >said 2>&1 && ! grep -q '^# endpoint' said
+}
+
 info_stats()
 {
 	RDMAMSG_STATS=$work/stats-%p
@@ -908,6 +919,13 @@ assert sent["samples"][0]["context"] == "0", sent
 assert sent["samples"][0]["value"] >= 100, sent
 assert by["rdmamsg_device_info"]["samples"][0]["kind"] == "soft", by'
 	fi
+	"$perf" lat 127.0.0.1 -p "$port" -n 100000000 >client 2>&1 &
+	client=$!
+	await lists_endpoint "# "
+	returns 0 "$info" --json --stats="$stats"
+	said '"endpoint": "endpoint 0x.* connected .* -> 127.0.0.1:'
+	kill "$client"
+	await no_endpoint
 	returns 0 "$info" --dump="$stats"
 	said '^rdmamsg [0-9.]*, context .*: 0 endpoints$'
 	said "^listener .*: port $port: "

@@ -5,6 +5,7 @@
  *
  *	<rdmamsg/endpoint.h>	state, reason and attributes of an endpoint
  *	<rdmamsg/flow.h>	pause, cancel, cork, how far messages are
+ *	<rdmamsg/post.h>	every operation as a struct, with a deadline
  *	<rdmamsg/timer.h>	timers of a context
  *	<rdmamsg/listener.h>	connection requests, counters of a listener
  *	<rdmamsg/device.h>	devices and their events
@@ -28,13 +29,14 @@
  *   A call writes its outputs on success only. An argument out of range gives
  *   -EINVAL.
  * - A context and everything made from it belong to one thread. Only
- *   rdmamsg_submit(), rdmamsg_stop(), rdmamsg_request_move() and freeing a
- *   message of rdmamsg_msg_ref() cross threads.
+ *   rdmamsg_submit(), rdmamsg_submit_wait(), rdmamsg_stop(),
+ *   rdmamsg_request_move() and freeing a message of rdmamsg_msg_ref() cross
+ *   threads.
  * - Callbacks run in that thread, only inside calls that drive the context:
  *   rdmamsg_process(), rdmamsg_poll(), rdmamsg_wait(), rdmamsg_run(), a
- *   *_wait() helper, or rdmamsg_close(). Callbacks may make every other call.
- *   In a callback, the calls that drive the context return -EDEADLK, and
- *   rdmamsg_close() only logs an error.
+ *   *_wait() helper except rdmamsg_submit_wait(), or rdmamsg_close(). Callbacks
+ *   may make every other call. In a callback, the calls that drive the context
+ *   return -EDEADLK, and rdmamsg_close() only logs an error.
  * - Options and handlers are structs whose first member is their size. A zero
  *   field means the default. RDMAMSG_NONE means none, off or zero, where that
  *   has a meaning. A NULL pointer to the struct means all defaults. The call
@@ -148,8 +150,8 @@ int rdmamsg_shutdown(struct rdmamsg *ctx, int timeout_ms);
 
 /*
  * Aborts open endpoints, calls on_closed for each, and frees the context in a
- * bounded time. Messages that the program still has become invalid. ctx may be
- * NULL. In a callback the call only logs an error.
+ * bounded time. Messages that the program still has become invalid, except those
+ * of rdmamsg_msg_ref(). ctx may be NULL. In a callback the call only logs an error.
  */
 void rdmamsg_close(struct rdmamsg *ctx);
 

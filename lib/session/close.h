@@ -107,5 +107,10 @@ void rdmamsg__ep_deadline(struct timer *t);
 const char *rdmamsg__ep_waits_for(const struct rdmamsg_ep *ep);
 /* Replaces the reason by that of the tries of RDMAMSG_EP_RETRY, if any. */
 void rdmamsg__ep_tried(struct rdmamsg_ep *ep);
+/*
+ * Writes "18 refused, 2 timeout" for counts by cause. Returns the number of
+ * causes.
+ */
+unsigned int rdmamsg__met_text(const uint32_t *met, char *buf, size_t size);
 
 #endif

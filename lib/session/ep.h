@@ -160,6 +160,7 @@ struct onesided {
 /* RDMAMSG_EP_RETRY */
 struct tries {
 	uint32_t count;			/* in vain */
+	uint32_t met[RDMAMSG_CAUSE_CRC + 1];	/* how many, by cause */
 	struct rdmamsg_reason last;
 };
 

@@ -572,16 +572,21 @@ static bool was_limited(const struct rdmamsg_ep *ep)
 void rdmamsg__ep_tried(struct rdmamsg_ep *ep)
 {
 	const struct tries *tries = ep->connect.tries;
+	char met[112];
+	bool unlike;
 
 	if (!tries)
 		return;
+	unlike = rdmamsg__met_text(tries->met, met, sizeof(met)) > 1;
 	rdmamsg__ep_reason_forget(ep);
 	ep->close.reason.cm_event = tries->last.cm_event;
 	ep->close.reason.cm_status = tries->last.cm_status;
 	rdmamsg__ep_reason(ep, tries->last.who, tries->last.cause,
 			   tries->last.error,
-			   "%u tries in %u ms (timeout_ms): %s", tries->count,
-			   ep->opts.timeout_ms, tries->last.text);
+			   "%u tries in %u ms (timeout_ms)%s%s%s: %s",
+			   tries->count, ep->opts.timeout_ms,
+			   unlike ? ", " : "", unlike ? met : "",
+			   unlike ? "; the last" : "", tries->last.text);
 }
 
 /* Some devices lose a flushed completion; others never flush late requests. */

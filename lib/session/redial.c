@@ -43,39 +43,35 @@ static void end(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why,
 	rdmamsg__ep_kill(ep);
 }
 
-/* Writes what the tries have met: " (20 tries: 18 refused, 2 timeout)". */
-static void met_text(const struct resume *r, char *buf, size_t size)
+unsigned int rdmamsg__met_text(const uint32_t *met, char *buf, size_t size)
 {
+	unsigned int causes = 0;
 	size_t len = 0;
 
 	buf[0] = 0;
 	for (unsigned int i = 0; i <= RDMAMSG_CAUSE_CRC; i++) {
-		if (!r->met[i] || len >= size)
+		if (!met[i] || len >= size)
 			continue;
-		if (!len)
-			len += (size_t)snprintf(buf, size, " (%u %s", r->tries,
-						r->tries == 1 ? "try" :
-								"tries");
-		if (len < size)
-			len += (size_t)snprintf(
-				buf + len, size - len, "%s%u %s",
-				strchr(buf, ':') ? ", " : ": ", r->met[i],
-				rdmamsg_name(RDMAMSG_NAME_CAUSE, i));
+		len += (size_t)snprintf(buf + len, size - len, "%s%u %s",
+					causes++ ? ", " : "", met[i],
+					rdmamsg_name(RDMAMSG_NAME_CAUSE, i));
 	}
-	if (len && len < size)
-		(void)snprintf(buf + len, size - len, ")");
+	return causes;
 }
 
 void rdmamsg__redial_over(struct rdmamsg_ep *ep)
 {
 	struct resume *r = ep->resume;
-	char met[128], text[sizeof(r->more)];
+	char met[112], tries[128] = "", text[sizeof(r->more)];
 
-	met_text(r, met, sizeof(met));
+	/* such as " (20 tries: 18 refused, 2 timeout)" */
+	if (rdmamsg__met_text(r->met, met, sizeof(met)))
+		(void)snprintf(tries, sizeof(tries), " (%u %s: %s)", r->tries,
+			       r->tries == 1 ? "try" : "tries", met);
 	(void)snprintf(text, sizeof(text), ep->connect.passive ?
 		       "; the peer has not come back in %u ms%s" :
 		       "; no other way to the peer in %u ms%s",
-		       rdmamsg__resume_ms(ep), met);
+		       rdmamsg__resume_ms(ep), tries);
 	end(ep, &r->why, text);
 }
 

@@ -129,6 +129,39 @@ int show_objects(const char *path)
 	return status;
 }
 
+static void emit_endpoint(const char *line)
+{
+	if (!options.json) {
+		printf("# %s\n", line);
+		return;
+	}
+	emit_object_begin();
+	emit_text("endpoint", line);
+	emit_object_end();
+}
+
+/*
+ * Lists endpoints and their peers behind the statistics, as comments. Only root
+ * and the user of the program get them.
+ */
+static void show_endpoints(const char *path)
+{
+	struct sources s = { 0 };
+	char *line, *rest;
+
+	sources_find(&s, path);
+	sources_read(&s, "dump\n", PATIENCE_MS);
+	emit_list("endpoints");
+	for (size_t i = 0; i < s.count; i++)
+		for (line = s.at[i].error ? NULL :
+		     strtok_r(s.at[i].text.buf, "\n", &rest); line;
+		     line = strtok_r(NULL, "\n", &rest))
+			if (!strncmp(line, "endpoint ", 9))
+				emit_endpoint(line);
+	emit_list_end();
+	sources_free(&s);
+}
+
 int show_stats(const char *path)
 {
 	struct metrics metrics = { 0 };
@@ -154,6 +187,7 @@ int show_stats(const char *path)
 			printf("%s%s", m->head.buf, m->samples.buf);
 	}
 	emit_list_end();
+	show_endpoints(path);
 	emit_end();
 	metrics_free(&metrics);
 	return status;

@@ -345,6 +345,32 @@ static void shutdown__a_peer_that_retries_in_vain_TELLS_WHY(void **state)
 	close_peers(1);
 }
 
+static void shutdown__a_peer_that_meets_two_causes_TELLS_BOTH(void **state)
+{
+	struct rdmamsg_listener_stats stats = { .size = sizeof(stats) };
+	struct end late;
+
+	open_peers(1);
+	send_to_paused(0);
+	begin(-1);
+	end_init(&late, "late", test_open(NULL));
+	late.opts.flags = RDMAMSG_EP_RETRY;
+	dial(&late, test_addr(), port, 4000);
+	WAIT_FOR(late.closed ||
+		 (!rdmamsg_listener_get_stats(listener, &stats) &&
+		  stats.rejected_draining));
+	assert_int_equal(late.closed, 0);
+	test_close(ctx);
+	ctx = NULL;
+	WAIT_PASSING(late.closed);
+	expect_end(&late, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REFUSED,
+		   -ECONNREFUSED);
+	assert_non_null(strstr(late.why.text, " resources, "));
+	assert_non_null(strstr(late.why.text, " refused; the last: "));
+	end_fini(&late);
+	close_peers(1);
+}
+
 /* ---- calls that wait ---------------------------------------------------- */
 
 static void worker_takes(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
@@ -739,6 +765,7 @@ int main(int argc, char **argv)
 		TEST(shutdown__unanswered_requests_ARE_REFUSED),
 		TEST(shutdown__a_peer_that_retries_FINDS_THE_SUCCESSOR),
 		TEST(shutdown__a_peer_that_retries_in_vain_TELLS_WHY),
+		TEST(shutdown__a_peer_that_meets_two_causes_TELLS_BOTH),
 		TEST(shutdown_wait__messages_under_way_ARE_DELIVERED),
 		TEST(shutdown_wait__a_paused_peer_IS_COUNTED),
 		TEST(shutdown__while_calls_wait_THEY_END),
