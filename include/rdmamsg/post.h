@@ -34,7 +34,8 @@ enum rdmamsg_op_flags {
 };
 
 /*
- * An operation. A field that its kind does not use is 0. The call copies the
+ * An operation. No kind copies a message: that is rdmamsg_send(), and allocated
+ * messages are for rdmamsg_msg_send(). A field that its kind does not use is 0. The call copies the
  * struct, and what 'key', 'operand', 'compare' and the masks point to. What
  * 'sge', 'layout' and 'result' point to is lent until on_complete (but see
  * RDMAMSG_OVERDUE), or until on_closed if there is no cookie; the array of
@@ -73,7 +74,10 @@ struct rdmamsg_op {
 	const void *compare_mask;	/* COMPARE_SWAP: bits to compare */
 	void *result;			/* the value before, or NULL */
 
-	/* from the call on; 0: none; needs a cookie. See RDMAMSG_OVERDUE */
+	/*
+	 * From the call on; 0: none; needs a cookie and an endpoint, not a
+	 * group, chain or address of DC. See RDMAMSG_OVERDUE
+	 */
 	uint32_t timeout_ms;
 	/* with timeout_ms: the end after RDMAMSG_OVERDUE; or NULL */
 	void (*on_late)(struct rdmamsg_ep *ep, void *cookie, int status);

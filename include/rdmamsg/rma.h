@@ -180,7 +180,7 @@ int rdmamsg_key_query(const struct rdmamsg_key *key,
 struct rdmamsg_sge {
 	void *data;
 	size_t len;
-	struct rdmamsg_region *region;	/* NULL: see the call */
+	struct rdmamsg_region *region;	/* NULL: a write copies it */
 };
 
 enum rdmamsg_rma_flags {
