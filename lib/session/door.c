@@ -31,6 +31,12 @@ struct door_source {
 	void *slot;			/* the user's */
 };
 
+/* Who has asked for sessions lately. */
+struct askers {
+	struct list list;		/* oldest asked_at first */
+	uint32_t count;
+};
+
 struct door {
 	pthread_mutex_t lock;
 	uint32_t refs;			/* the listener and the visitors */
@@ -42,8 +48,8 @@ struct door {
 	struct addrmap sources;
 	struct list offenders;		/* oldest offence first */
 	uint32_t offender_count;
-	struct list askers;		/* oldest asked_at first */
-	uint32_t asker_count;
+	struct askers askers;		/* addresses */
+	struct askers asker_nets;	/* of a /64 each */
 	struct rdmamsg_listener_stats st;
 };
 
@@ -64,7 +70,8 @@ struct door *rdmamsg__door_new(const struct rdmamsg_listen_options *o)
 	d->slow_ms = o->slow_ms;
 	d->st.size = sizeof(d->st);
 	list_init(&d->offenders);
-	list_init(&d->askers);
+	list_init(&d->askers.list);
+	list_init(&d->asker_nets.list);
 	return d;
 }
 
@@ -148,43 +155,53 @@ void rdmamsg__visitor_offends(struct visitor *v)
 
 /* ---- sessions that nobody has ------------------------------------------ */
 
-static void forget_asker(struct door *d, struct door_source *s)
+static void forget_asker(struct door *d, struct askers *askers)
 {
+	struct door_source *s = list_first(&askers->list, struct door_source,
+					   asker_node);
+
 	list_del(&s->asker_node);
-	d->asker_count--;
+	askers->count--;
 	s->asks = 0;
 	source_put(d, s);
 }
 
-static bool may_ask(struct door *d, struct door_source *s)
+static bool may_ask(struct door *d, struct askers *askers,
+		    struct door_source *s, uint32_t most)
 {
 	const uint64_t now = rdmamsg__now_ms();
 
 	if (s->asks && now - s->asked_at < 1000)
-		return s->asks < DOOR_ASKS && ++s->asks;
+		return s->asks < most && ++s->asks;
 	if (list_empty(&s->asker_node)) {
 		s->node.refs++;
-		d->asker_count++;
+		askers->count++;
 	}
 	list_del(&s->asker_node);
-	list_add_tail(&d->askers, &s->asker_node);
+	list_add_tail(&askers->list, &s->asker_node);
 	s->asked_at = now;
 	s->asks = 1;
-	while (d->asker_count > DOOR_ASKERS)
-		forget_asker(d, list_first(&d->askers, struct door_source,
-					   asker_node));
+	while (askers->count > DOOR_ASKERS)
+		forget_asker(d, askers);
 	return true;
 }
 
+/*
+ * A host can have all addresses of a /64, more than are remembered. So the /64
+ * has a budget, too, and is not forgotten for its addresses.
+ */
 bool rdmamsg__visitor_may_ask(struct visitor *v)
 {
 	struct door *d = v->door;
+	struct door_source *net;
 	bool ret;
 
 	if (!d)
 		return true;
+	net = v->source->net;
 	pthread_mutex_lock(&d->lock);
-	ret = may_ask(d, v->source);
+	ret = may_ask(d, &d->askers, v->source, DOOR_ASKS) &&
+	      (!net || may_ask(d, &d->asker_nets, net, DOOR_NET * DOOR_ASKS));
 	pthread_mutex_unlock(&d->lock);
 	return ret;
 }
@@ -341,10 +358,13 @@ static struct door_source *source_get(struct door *d,
 	if (!rdmamsg__addr_net(&key, d))
 		return s;
 	s->net = rdmamsg__addrmap_get(&d->sources, &key, sizeof(*s));
-	if (s->net)
-		return s;
-	(void)rdmamsg__addrmap_put(&d->sources, s);
-	return NULL;
+	if (!s->net) {
+		(void)rdmamsg__addrmap_put(&d->sources, s);
+		return NULL;
+	}
+	if (s->net->node.refs == 1)
+		list_init(&s->net->asker_node);
+	return s;
 }
 
 static int admit(struct door *d, const struct sockaddr_storage *from,
@@ -466,9 +486,10 @@ static void put(struct door *d)
 	while (last && !list_empty(&d->offenders))
 		forgive(d, list_first(&d->offenders, struct door_source,
 				      offender_node));
-	while (last && !list_empty(&d->askers))
-		forget_asker(d, list_first(&d->askers, struct door_source,
-					   asker_node));
+	while (last && !list_empty(&d->askers.list))
+		forget_asker(d, &d->askers);
+	while (last && !list_empty(&d->asker_nets.list))
+		forget_asker(d, &d->asker_nets);
 	pthread_mutex_unlock(&d->lock);
 	if (!last)
 		return;

@@ -37,8 +37,8 @@
 #define DOOR_SLOW_MS	10000	/* longest time that an address is rejected */
 #define DOOR_QUIET_MS	60000	/* then the door forgets the offences */
 #define DOOR_ASKS	64	/* for sessions, of an address in a second */
-#define DOOR_ASKERS	64	/* addresses that are remembered for this */
-#define DOOR_NET	16	/* shares of an address that its /64 has */
+#define DOOR_ASKERS	64	/* addresses, and /64s, that are remembered */
+#define DOOR_NET	16	/* shares and budgets of an address for its /64 */
 
 enum door_stage {
 	DOOR_RECORD,	/* a TCP connection, no record yet */
@@ -106,7 +106,8 @@ void rdmamsg__visitor_offends(struct visitor *v);
 /*
  * The visitor has asked for a session that this process does not have, as each
  * peer does once after a restart of this side. Returns false if its address has
- * done so DOOR_ASKS times in this second. That is no offence.
+ * done so DOOR_ASKS times in this second, or its /64 DOOR_NET times as often.
+ * That is no offence.
  */
 bool rdmamsg__visitor_may_ask(struct visitor *v);
 

@@ -442,6 +442,41 @@ static void sessions__that_nobody_has_A_BUDGET_FOR_EACH_ADDRESS(void **state)
 	close_door();
 }
 
+/* Returns how many of so many asks, each from its own address, are answered. */
+static uint32_t asks_of_net(const char *net, uint32_t asks)
+{
+	uint32_t n = 0;
+
+	for (uint32_t host = 0; host < asks; host++) {
+		assert_int_equal(come_from_v6(net, host), 0);
+		n += rdmamsg__visitor_may_ask(&visitors[0]);
+		leave_all();
+	}
+	return n;
+}
+
+static void sessions__asked_for_by_many_A_BUDGET_FOR_THE_NET(void **state)
+{
+	const uint32_t budget = DOOR_NET * DOOR_ASKS, asks = 8 * budget;
+	struct rdmamsg_listen_options o = limits();
+	uint64_t begun = rdmamsg__now_ms();
+	uint32_t n, seconds;
+
+	open_door(&o);
+	n = asks_of_net("2001:db8::", asks);
+	/* and again for each second that the test stood still */
+	seconds = (uint32_t)((rdmamsg__now_ms() - begun) / 1000);
+	assert_in_range(n, budget, budget * (seconds + 1));
+	/* of other nets, and of a link, whose hosts need not be one */
+	assert_int_equal(asks_of_net("2001:db8:0:1::", 1), 1);
+	assert_int_equal(asks_of_net("fe80::", asks), asks);
+	/* it is no offence: new connections are admitted */
+	assert_int_equal(come_from_v6("2001:db8::", 1), 0);
+	assert_int_equal(stats().offences, 0);
+	leave_all();
+	close_door();
+}
+
 /* ---- the listener closes first ---------------------------------------- */
 
 static void close__before_the_visitors_LEAVES_THEM(void **state)
@@ -476,6 +511,8 @@ int main(void)
 		cmocka_unit_test(net__of_many_addresses_LEAVES_A_PART),
 		cmocka_unit_test(
 			sessions__that_nobody_has_A_BUDGET_FOR_EACH_ADDRESS),
+		cmocka_unit_test(
+			sessions__asked_for_by_many_A_BUDGET_FOR_THE_NET),
 		cmocka_unit_test(close__before_the_visitors_LEAVES_THEM),
 	};
 
