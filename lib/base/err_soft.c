@@ -120,6 +120,13 @@ int rdmamsg__fail_soft(int err)
 		return rdmamsg__fail(err, "soft HCA: a process that joins the "
 				     "fabric does not go on: it is stopped, "
 				     "or RDMAMSG_SOFT_FABRIC leads to another");
+	case ETIMEDOUT:
+		return rdmamsg__fail(err, "soft HCA: a process of the fabric "
+				     "could not be asked to join it, because "
+				     "others connect to its name all the time: "
+				     "end them, or RDMAMSG_SOFT_FABRIC gives "
+				     "the fabric a name which others cannot "
+				     "guess");
 	case EFBIG:
 		return rdmamsg__fail(err, "soft HCA: the limit on the size of "
 				     "files, which holds for its memory as "

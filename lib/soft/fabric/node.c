@@ -24,10 +24,12 @@
 #include "soft/fabric/msg.h"
 #include "soft/fabric/names.h"
 #include "soft/fabric/shared.h"
+#include "soft/fabric/thread.h"
 
 /* of 1 ms each: a slow machine stops for seconds the process that has the lock */
 #define LOCK_TRIES	30000
 #define ANSWER_MS	300
+#define CROWDED_MS	10000		/* in all, while backlogs are full */
 #define SOON_MS		20		/* before it asks the next node, too */
 #define AT_ONCE		32
 #define BACKLOG		1024
@@ -81,8 +83,11 @@ static int create_fabric(struct soft_dev *dev)
 	return 0;
 }
 
-/* Asks a node for the memory. Returns the socket of the answer, or -errno. */
-static int ask_node(const struct soft_dev *dev, uint32_t node)
+/*
+ * Asks a node for the memory. Returns the socket of the answer, -EAGAIN if its
+ * backlog stays full for so many ms, or -errno.
+ */
+static int ask_node(const struct soft_dev *dev, uint32_t node, int patience)
 {
 	const struct soft_msg msg = {
 		.magic = SOFT_MSG_MAGIC, .type = SOFT_MSG_FABRIC_ASK,
@@ -92,9 +97,9 @@ static int ask_node(const struct soft_dev *dev, uint32_t node)
 	int fd = -EAGAIN, ret;
 
 	/* every user of the host can fill the backlog */
-	for (int i = 0; i < ANSWER_MS && fd == -EAGAIN; i++) {
+	for (int i = 0; i <= patience && fd == -EAGAIN; i++) {
 		fd = soft_name_connect(dev, "node/%u", node);
-		if (fd == -EAGAIN)
+		if (fd == -EAGAIN && i < patience)
 			(void)nanosleep(&ms, NULL);
 	}
 	if (fd < 0)
@@ -153,25 +158,28 @@ static void forget(struct pollfd *asked, nfds_t n)
 }
 
 /*
- * A stopped node does not answer. If all nodes are stopped, creates new memory.
- * This loses only injected faults. After SOON_MS it asks the next node, too,
- * because this node holds the fabric's lock and others wait for the lock.
+ * Returns 0 when a node has sent the memory, -EAGAIN if none has and one could
+ * not be asked, because its backlog is full, or -errno. After SOON_MS it asks
+ * the next node, too, because this node holds the fabric's lock and others wait
+ * for the lock.
  */
-static int find_fabric(struct soft_dev *dev)
+static int ask_nodes(struct soft_dev *dev)
 {
 	struct pollfd asked[AT_ONCE];
+	bool crowded = false;
 	int ret = -ETIMEDOUT;
 	nfds_t n = 0;
 
 	for (uint32_t node = 0; ret && node < SOFT_NODES; node++) {
 		int fd = node == dev->node ? -ECONNREFUSED :
-			 ask_node(dev, node);
+			 ask_node(dev, node, crowded ? 0 : ANSWER_MS);
 
 		if (fd == -EMFILE || fd == -ENFILE || fd == -EACCES) {
 			/* this node might have the memory */
 			forget(asked, n);
 			return fd;
 		}
+		crowded |= fd == -EAGAIN;
 		if (fd < 0)
 			continue;
 		asked[n++] = (struct pollfd){ fd, POLLIN, 0 };
@@ -185,7 +193,31 @@ static int find_fabric(struct soft_dev *dev)
 	if (ret && n)
 		ret = take_answers(dev, asked, n, ANSWER_MS);
 	forget(asked, n);
-	return ret ? create_fabric(dev) : 0;
+	return ret && crowded ? -EAGAIN : ret;
+}
+
+/*
+ * A stopped node does not answer. If all nodes are stopped, creates new memory.
+ * This loses injected faults, and keeps members of multicast groups apart. So a
+ * node counts as stopped only if it was asked: if this process lacks what that
+ * takes, or others fill the backlog of the node, the fabric is not joined.
+ */
+static int find_fabric(struct soft_dev *dev)
+{
+	const uint64_t end = soft_now() + CROWDED_MS * 1000000ull;
+	int ret;
+
+	do
+		ret = ask_nodes(dev);
+	while (ret == -EAGAIN && soft_now() < end);
+	switch (ret) {
+	case 0: case -EMFILE: case -ENFILE: case -EACCES:
+		return ret;
+	case -EAGAIN:
+		return -ETIMEDOUT;
+	default:
+		return create_fabric(dev);
+	}
 }
 
 static int claim_number(struct soft_dev *dev)

@@ -289,6 +289,14 @@ static void soft__lock_not_released_NAMES_WHO_JOINS(void **state)
 	assert_non_null(strstr(rdmamsg_error(), "RDMAMSG_SOFT_FABRIC"));
 }
 
+/* Others fill the backlog of its name: tests/unit/soft/crowded.c. */
+static void soft__node_that_cannot_be_asked_NAMES_THE_CAUSE(void **state)
+{
+	assert_int_equal(rdmamsg__fail_soft(-ETIMEDOUT), -ETIMEDOUT);
+	assert_non_null(strstr(rdmamsg_error(), "others connect to its name"));
+	assert_non_null(strstr(rdmamsg_error(), "RDMAMSG_SOFT_FABRIC"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -306,6 +314,8 @@ int main(void)
 		cmocka_unit_test(run__interrupted_LEAVES_THE_TEXT),
 		cmocka_unit_test(soft__wrong_value_NAMES_THE_VALUES),
 		cmocka_unit_test(soft__lock_not_released_NAMES_WHO_JOINS),
+		cmocka_unit_test(
+			soft__node_that_cannot_be_asked_NAMES_THE_CAUSE),
 	};
 
 	unsetenv("RDMAMSG_DEVICE");

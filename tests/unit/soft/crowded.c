@@ -11,6 +11,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -62,6 +63,19 @@ int __wrap_poll(struct pollfd *fds, nfds_t n, int ms);
 int __wrap_poll(struct pollfd *fds, nfds_t n, int ms)
 {
 	return __real_poll(fds, n, patient ? 60000 : ms);
+}
+
+/* Each look at the clock is beyond any time that is waited for. */
+static _Thread_local bool hurried;
+
+uint64_t __real_soft_now(void);
+uint64_t __wrap_soft_now(void);
+
+uint64_t __wrap_soft_now(void)
+{
+	static _Atomic uint64_t looks;
+
+	return __real_soft_now() + (hurried ? ++looks * 3600000000000u : 0);
 }
 
 static void crowd(void)
@@ -220,7 +234,8 @@ static void fabric__of_a_full_backlog_IS_JOINED(void **state)
 	const struct talker t = start_talker(open_and_stay);
 	const struct soft_dev *dev;
 
-	shared->crowded = TIMES;
+	/* longer than a node that does not answer is waited for */
+	shared->crowded = 1000;
 	patient = true;
 	assert_int_equal(open_device(NULL), 0);
 	patient = false;
@@ -231,12 +246,30 @@ static void fabric__of_a_full_backlog_IS_JOINED(void **state)
 	end_talker(&t);
 }
 
+/*
+ * It stays full. With memory of its own, the process would not be in the groups
+ * of the others.
+ */
+static void fabric__of_a_backlog_that_stays_full_IS_REFUSED(void **state)
+{
+	const struct talker t = start_talker(open_and_stay);
+	struct soft_dev *dev;
+
+	shared->crowded = INT_MAX;
+	hurried = true;
+	assert_int_equal(soft_dev_get(&dev), -ETIMEDOUT);
+	hurried = false;
+	end_talker(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(peer__with_a_full_backlog_IS_DIALLED_AGAIN),
 		cmocka_unit_test(request__to_a_full_backlog_ARRIVES),
 		cmocka_unit_test(fabric__of_a_full_backlog_IS_JOINED),
+		cmocka_unit_test(
+			fabric__of_a_backlog_that_stays_full_IS_REFUSED),
 	};
 
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
