@@ -77,7 +77,7 @@ static void ask(struct member *m, uint64_t now)
 		return;
 	}
 	/* its messages are held for nothing */
-	if (now - m->heard >= SILENT_MS) {
+	if (rdmamsg__member_silence(m, now) >= SILENT_MS) {
 		m->ask_at = 0;
 		m->asked = 0;
 		rdmamsg__stream_give_up_all(&m->stream);

@@ -110,7 +110,8 @@ struct rdmamsg_group {
 	uint32_t ended_count;		/* of these */
 	struct stream_room room;
 	struct timer ask;		/* next request to a sender */
-	struct timer sweep;		/* while room.used: senders are gone */
+	struct timer sweep;		/* looks whether senders are gone */
+	uint64_t went_on;		/* ms, after this process stood still */
 	uint64_t seed;			/* for random pauses */
 	uint32_t object;		/* number in the context */
 };
@@ -256,7 +257,15 @@ void rdmamsg__group_datagram(struct rdmamsg_group *g,
 			     const struct datagram *d);
 /* The datagram was for the queue pair, not for one of its groups. */
 void rdmamsg__group_unicast(struct carrier *c, const struct datagram *d);
-/* Gives up incomplete messages of senders that are silent for SILENT_MS. */
+/*
+ * Returns for how many ms the sender is silent. The time in which this process
+ * did not run is not its silence.
+ */
+uint64_t rdmamsg__member_silence(const struct member *m, uint64_t now);
+/*
+ * Gives up incomplete messages of senders that are silent for SILENT_MS. Runs
+ * from one datagram on until all senders are.
+ */
 void rdmamsg__members_sweep(struct timer *t);
 struct member *rdmamsg__member_find(const struct rdmamsg_group *g, uint64_t id);
 void rdmamsg__members_free(struct rdmamsg_group *g);

@@ -23,6 +23,7 @@
 #define FORGET_ONE_MS	1000u	/* if only one datagram has come */
 #define MOVE_MS		100u	/* silence before it may have moved */
 #define AHEAD		16384u	/* messages that it may be ahead then */
+#define LOOK_MS		(SILENT_MS / 8)	/* between two looks at the silence */
 
 #define COUNT(m, counter, n) \
 	((m)->st.counter += (n), (m)->group->st.counter += (n))
@@ -63,6 +64,71 @@ static void on_gap(struct stream *s, uint32_t first, uint32_t last)
 
 static const struct stream_events events = { on_message, on_gap };
 
+/* ---- silence ---------------------------------------------------------- */
+
+/* A look that is late by little is late for no such reason. */
+static uint64_t late_ms(uint64_t when, uint64_t now)
+{
+	return now > when + LOOK_MS / 4 ? now - when : 0;
+}
+
+/*
+ * Returns for how long this process did not run, or did not come back into the
+ * library. The next look will take it from the silence of all members.
+ */
+static uint64_t stood_still(const struct rdmamsg_group *g, uint64_t now)
+{
+	return g->sweep.pos < 0 ? 0 : late_ms(g->sweep.when, now);
+}
+
+uint64_t rdmamsg__member_silence(const struct member *m, uint64_t now)
+{
+	uint64_t silent = now - min(now, m->heard);
+
+	return silent - min(silent, stood_still(m->group, now));
+}
+
+/* That time is not the senders': what they have sent is not read yet. */
+static void skip(struct rdmamsg_group *g, uint64_t stood, uint64_t now)
+{
+	struct list *n;
+
+	if (likely(!stood))
+		return;
+	g->went_on = now;
+	list_for_each(n, &g->members) {
+		struct member *m = list_entry(n, struct member, node);
+
+		m->heard = min(m->heard + stood, now);
+	}
+}
+
+void rdmamsg__members_sweep(struct timer *t)
+{
+	struct rdmamsg_group *g = list_entry(t, struct rdmamsg_group, sweep);
+	uint64_t now = rdmamsg__now_ms(), next = now + LOOK_MS;
+	uint64_t stood = late_ms(t->when, now);
+	bool awaited = false;
+	struct list *n;
+
+	skip(g, stood, now);
+	list_for_each(n, &g->members) {
+		struct member *m = list_entry(n, struct member, node);
+		bool silent = now >= m->heard + SILENT_MS;
+
+		/* a callback may leave the group: nothing is told any more */
+		if (g->state != GROUP_JOINED)
+			break;
+		awaited |= !silent;
+		if (m->stream.used && silent && !stood)
+			rdmamsg__stream_give_up_all(&m->stream);
+		else if (m->stream.used && !silent)
+			next = min(next, m->heard + SILENT_MS);
+	}
+	if (g->room.used || (awaited && g->state == GROUP_JOINED))
+		rdmamsg__timer_set(&g->ctx->loop.timers, t, next - now);
+}
+
 /* ---- members ---------------------------------------------------------- */
 
 static void member_free(struct member *m)
@@ -94,14 +160,15 @@ static struct member *victim(const struct rdmamsg_group *g, uint64_t now)
 
 	for (n = g->members.prev; n != &g->members; n = n->prev) {
 		struct member *m = list_entry(n, struct member, node);
-		bool young = now < m->heard + FORGET_ONE_MS;
+		bool young = rdmamsg__member_silence(m, now) < FORGET_ONE_MS;
 
 		if (m->ended || (!young && m->st.received_datagrams == 1))
 			return m;
 		if (young && !g->ended_count)
 			break;
 	}
-	return now >= oldest->heard + FORGET_MS ? oldest : NULL;
+	return rdmamsg__member_silence(oldest, now) >= FORGET_MS ? oldest :
+								   NULL;
 }
 
 static bool make_room(struct rdmamsg_group *g, uint64_t now)
@@ -164,13 +231,16 @@ static bool is_at(const struct member *m, const struct carrier_peer *from)
  * sender that has joined again (on_lost) has a new place, and goes on with its
  * next message. If the number does not fit, the first place must have been
  * silent for as long as if the sender were gone. An END moves nothing, because
- * the sender could not contradict it.
+ * the sender could not contradict it. Right after this process stood still, it
+ * may read what others have sent before what the sender has.
  */
 static bool may_move(struct member *m, const struct frame *f)
 {
-	uint64_t silent = rdmamsg__now_ms() - m->heard;
+	uint64_t now = rdmamsg__now_ms();
+	uint64_t silent = rdmamsg__member_silence(m, now);
 
-	if (f->type == FRAME_END || (int64_t)silent < MOVE_MS)
+	if (f->type == FRAME_END || silent < MOVE_MS ||
+	    stood_still(m->group, now) || now < m->group->went_on + MOVE_MS)
 		return false;
 	if (rdmamsg__stream_expects(&m->stream, f->number, AHEAD))
 		return true;
@@ -218,27 +288,6 @@ struct member *rdmamsg__member_find(const struct rdmamsg_group *g, uint64_t id)
 			return m;
 	}
 	return NULL;
-}
-
-void rdmamsg__members_sweep(struct timer *t)
-{
-	struct rdmamsg_group *g = list_entry(t, struct rdmamsg_group, sweep);
-	uint64_t now = rdmamsg__now_ms(), next = now + SILENT_MS;
-	struct list *n;
-
-	list_for_each(n, &g->members) {
-		struct member *m = list_entry(n, struct member, node);
-
-		/* a callback may leave the group: nothing is told any more */
-		if (g->state != GROUP_JOINED)
-			break;
-		if (m->stream.used && now >= m->heard + SILENT_MS)
-			rdmamsg__stream_give_up_all(&m->stream);
-		else if (m->stream.used)
-			next = min(next, m->heard + SILENT_MS);
-	}
-	if (g->room.used)
-		rdmamsg__timer_set(&g->ctx->loop.timers, t, next - now);
 }
 
 /* ---- datagrams -------------------------------------------------------- */
@@ -313,12 +362,11 @@ static void take(struct member *m, const struct frame *f)
 		list_del(&m->node);
 		list_add(&g->members, &m->node);
 	}
+	if (unlikely(g->sweep.pos < 0))
+		rdmamsg__timer_set(&g->ctx->loop.timers, &g->sweep, LOOK_MS);
 	switch (f->type) {
 	case FRAME_DATA:
 		repaired = data(m, f);
-		if (unlikely(g->room.used) && g->sweep.pos < 0)
-			rdmamsg__timer_set(&g->ctx->loop.timers, &g->sweep,
-					   SILENT_MS);
 		break;
 	case FRAME_HEARTBEAT:
 		rdmamsg__stream_sent(&m->stream, f->number);

@@ -132,6 +132,20 @@ static void hear_first_of(struct rdmamsg_group *group, uint32_t number,
 static void set_silent(struct member *m, uint64_t ms)
 {
 	m->heard = rdmamsg__now_ms() - ms;
+	rdmamsg__timer_set(&ctx->loop.timers, &m->group->sweep, WAIT_MS);
+	m->group->went_on = 0;
+}
+
+/* This process does not run for a time, and senders do. */
+static void stop(struct rdmamsg_group *g, uint64_t ms)
+{
+	struct timers *ts = &ctx->loop.timers;
+	struct list *n;
+
+	for (int i = 0; i < ts->count; i++)
+		ts->heap[i]->when -= ms;
+	list_for_each(n, &g->members)
+		list_entry(n, struct member, node)->heard -= ms;
 }
 
 /* Nobody answers when a sender has ended: what is missing is lost. */
@@ -449,6 +463,80 @@ static void sender__silent_IS_ASKED_NO_MORE(void **state)
 	rdmamsg_close(ctx);
 }
 
+/* The timers run before the datagrams that have come meanwhile are read. */
+static void stopped__amid_messages_GIVES_UP_NONE(void **state)
+{
+	for (int i = 0; i < 2; i++) {
+		struct rdmamsg_group *g =
+			join(RDMAMSG_GROUP_SUBSCRIBE |
+			     (i ? RDMAMSG_GROUP_REPAIR : 0u));
+		struct member *m;
+		uint64_t now;
+
+		hear(g, FRAME_DATA, 5, 0, PLACE);
+		hear(g, FRAME_DATA, 6 + 2 * (uint32_t)i, 0, PLACE);
+		hear_first_of(g, 7 + 2 * (uint32_t)i, 1 << 20);
+		m = rdmamsg__member_find(g, SENDER);
+		assert_non_null(m);
+		for (int k = 0; k < 3; k++) {
+			m->heard = rdmamsg__now_ms();
+			stop(g, 2 * SILENT_MS);
+			now = rdmamsg__now_ms();
+			assert_true(rdmamsg__timers_run(&ctx->loop.timers) >=
+				    0);
+			assert_int_equal(gaps, 0);
+			assert_true(g->sweep.pos >= 0);
+			assert_true(now < m->heard + SILENT_MS);
+		}
+		/* the time in which it runs counts */
+		set_silent(m, SILENT_MS);
+		rdmamsg__timer_set(&ctx->loop.timers, &g->sweep, 0);
+		turns_until(&gaps);
+		rdmamsg_close(ctx);
+	}
+}
+
+static void stopped__sender_HAS_NOT_MOVED(void **state)
+{
+	struct rdmamsg_group *g = join(RDMAMSG_GROUP_SUBSCRIBE);
+	struct member *m;
+
+	hear(g, FRAME_DATA, 5, 0, PLACE);
+	m = rdmamsg__member_find(g, SENDER);
+	assert_non_null(m);
+	stop(g, 2 * SILENT_MS);
+	hear(g, FRAME_DATA, 6, 0, PLACE + 1);
+	assert_int_equal(m->st.dropped_forged, 1);
+	assert_true(rdmamsg__timers_run(&ctx->loop.timers) >= 0);
+	/* the moment after it, however long this test takes */
+	assert_true(g->went_on);
+	m->heard -= SILENT_MS / 2;
+	rdmamsg__timer_set(&ctx->loop.timers, &g->sweep, WAIT_MS);
+	g->went_on += WAIT_MS;
+	hear(g, FRAME_DATA, 6, 0, PLACE + 1);
+	assert_int_equal(m->st.dropped_forged, 2);
+	hear(g, FRAME_DATA, 6, 0, PLACE);
+	assert_int_equal(messages, 2);
+	assert_int_equal(gaps, 0);
+	rdmamsg_close(ctx);
+}
+
+/* A table that is full keeps its senders as well. */
+static void stopped__full_of_senders_FORGETS_NONE(void **state)
+{
+	struct rdmamsg_group *g = join_with((struct rdmamsg_group_options){
+		.flags = RDMAMSG_GROUP_SUBSCRIBE, .max_senders = 1,
+	});
+
+	hear_id(g, 1, 0);
+	hear_id(g, 1, 1);
+	stop(g, 60000);
+	hear_id(g, 2, 0);
+	assert_non_null(rdmamsg__member_find(g, 1));
+	assert_null(rdmamsg__member_find(g, 2));
+	rdmamsg_close(ctx);
+}
+
 static void datagrams__dropped_ARE_COUNTED_BY_CAUSE(void **state)
 {
 	struct rdmamsg_group_stats st = { .size = sizeof(st) };
@@ -558,6 +646,9 @@ int main(void)
 		cmocka_unit_test(
 			repairs__without_end_DO_NOT_SILENCE_A_SUBSCRIBER),
 		cmocka_unit_test(sender__silent_IS_ASKED_NO_MORE),
+		cmocka_unit_test(stopped__amid_messages_GIVES_UP_NONE),
+		cmocka_unit_test(stopped__sender_HAS_NOT_MOVED),
+		cmocka_unit_test(stopped__full_of_senders_FORGETS_NONE),
 		cmocka_unit_test(datagrams__dropped_ARE_COUNTED_BY_CAUSE),
 		cmocka_unit_test(address_handle__in_use_STAYS),
 		cmocka_unit_test(leave__of_a_publisher_LEAVES_WHAT_WAS_JOINED),
