@@ -2723,6 +2723,23 @@ has_bytes()
 	[ "$(stat -c %s "$1")" -ge "$2" ]
 }
 
+# The messages that were asked for have not come.
+topic_cut_short()
+{
+	subscribe --verbose --count=3
+	await grep -q '^joined ' told
+	end_server INT 130
+	subscribe --verbose --messages=3
+	await grep -q '^joined ' told
+	end_server TERM 143
+	subscribe --verbose
+	await grep -q '^joined ' told
+	end_server INT 0
+	subscribe --count=3
+	lines 3 | returns 0 "$pub" -a "$addr" $group
+	server_ends 0
+}
+
 topic_file()
 {
 	head -c 300000 /dev/urandom >file
@@ -3503,10 +3520,11 @@ else run rss rss_absent
 fi
 run multicast multicast
 run multicast-mistakes multicast_mistakes
-run topic-interrupted topic_interrupted
+run topic-cut-short topic_cut_short
 # only the soft HCA's own faces know its events
 [ "${RDMAMSG_DEVICE-}" != soft ] || run topic-rejoined topic_rejoined
 run topic-json topic_json
+run topic-interrupted topic_interrupted
 run topic-file topic_file
 run topic-mistakes topic_mistakes
 run output-full output_full

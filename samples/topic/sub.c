@@ -35,7 +35,8 @@ static const char usage[] =
 "  -V, --version           the version of the library\n"
 "\n"
 "Gaps are told on standard error. Exit status: 0, 1 after a failure, 2 for\n"
-"wrong use, 3 if messages were lost.\n";
+"wrong use, 3 if messages were lost, 128 + N if signal N came\n"
+"before the messages of --count or --messages.\n";
 
 static const struct option names[] = {
 	{ "address", required_argument, NULL, 'a' },
@@ -173,6 +174,18 @@ static void tell_unfollowed(void)
 	}
 }
 
+/* With -C 0 it shall have joined. */
+static bool is_cut_short(void)
+{
+	bool joined = true;
+
+	if (!stopped || !options.counts)
+		return false;
+	for (int i = 0; i < topic_count; i++)
+		joined &= topics[i].joined;
+	return wanted ? messages < wanted : !joined;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct rdmamsg_group_handlers on = {
@@ -181,6 +194,8 @@ int main(int argc, char **argv)
 		.on_gap = on_gap,
 		.on_closed = topic_closed,
 	};
+
+	bool cut_short;
 
 	options_parse(argc, argv, &program);
 	wanted = options.count;
@@ -193,6 +208,9 @@ int main(int argc, char **argv)
 			err(FAILED, "standard output");
 	}
 	tell_unfollowed();
+	cut_short = is_cut_short();
 	topics_leave();
+	if (cut_short)
+		return 128 + stopped;
 	return lost ? LOSS : ALL_WELL;
 }
