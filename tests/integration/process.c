@@ -226,6 +226,70 @@ static void stats__of_a_parent_THE_CHILD_HAS_NOT(void **state)
 	assert_int_equal(child_wait(&c), 0);
 }
 
+static int end_of(pid_t pid)
+{
+	int end = -1;
+
+	return pid > 0 && waitpid(pid, &end, 0) == pid ? end : -1;
+}
+
+/*
+ * A child of a process that has a context and uses no device. The first one has
+ * a child of its own before it uses a device, and both have one afterwards.
+ */
+static int work(struct rdmamsg *of_parent, bool first)
+{
+	struct rdmamsg *ctx;
+	pid_t pid;
+
+	if (rdmamsg_process(of_parent) != -ECHILD || rdmamsg_open(&ctx, NULL))
+		return 1;
+	pid = first ? fork() : 0;
+	if (first && !pid)
+		_exit(work(ctx, false));
+	if ((first && end_of(pid)) || rdmamsg_process(ctx) < 0)
+		return 2;
+	rdmamsg_close(ctx);
+	pair_open(&p);
+	end_send_all(&p.c, HOW_SENDV, 1000, 1);
+	pair_close(&p);
+	pair_fini(&p);
+	pid = fork();
+	if (!pid)
+		_exit(rdmamsg_open(&ctx, NULL) != -ECHILD);
+	return end_of(pid) ? 3 : 0;
+}
+
+static int fork_workers(int argc, char **argv)
+{
+	struct rdmamsg *ctx;
+	int end[2];
+
+	if (rdmamsg_open(&ctx, NULL))
+		return 4;
+	for (int i = 0; i < 2; i++) {
+		pid_t pid = fork();
+
+		if (!pid)
+			_exit(work(ctx, true));
+		end[i] = end_of(pid);
+	}
+	rdmamsg_close(ctx);
+	say("%#x %#x\n", (unsigned int)end[0], (unsigned int)end[1]);
+	return 0;
+}
+
+static void workers__of_a_process_without_a_device_WORK(void **state)
+{
+	struct child c;
+	char line[128];
+
+	child_start(&c, "workers", "");
+	child_line(&c, line, sizeof(line));
+	assert_string_equal(line, "0 0");
+	assert_int_equal(child_wait(&c), 0);
+}
+
 /* ---- a descriptor that is not the program's ----------------------------- */
 
 static void fd__closed_by_the_program_SAID_AND_CLOSES(void **state)
@@ -608,11 +672,12 @@ int main(int argc, char **argv)
 		{ "closed", started_closed }, { "stats", fork_with_stats },
 		{ "limited", limited }, { "sandboxed", sandboxed },
 		{ "limited_late", limited_late }, { "nameless", nameless },
-		{ "closes_all", closes_all },
+		{ "closes_all", closes_all }, { "workers", fork_workers },
 		{ NULL, NULL },
 	};
 	const struct CMUnitTest tests[] = {
 		TEST(stats__of_a_parent_THE_CHILD_HAS_NOT),
+		TEST(workers__of_a_process_without_a_device_WORK),
 		TEST(fd__closed_by_the_program_SAID_AND_CLOSES),
 		TEST(fds__closed_by_the_program_CLOSES),
 		TEST(limit__size_of_files_EFBIG),

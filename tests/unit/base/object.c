@@ -90,19 +90,23 @@ static int end_of(pid_t pid)
 	return end;
 }
 
-/* The kernel wipes nothing from now on, and does not say so. */
-static bool no_wiping;
+/* From now on the kernel wipes nothing: it says so, or it does not. */
+static enum { WIPES, SAYS_NO, SAYS_NOTHING } wiping;
 
 int __real_madvise(void *at, size_t size, int advice);
 int __wrap_madvise(void *at, size_t size, int advice);
 int __wrap_madvise(void *at, size_t size, int advice)
 {
-	return no_wiping ? 0 : __real_madvise(at, size, advice);
+	if (wiping == SAYS_NO && advice == MADV_WIPEONFORK) {
+		errno = EINVAL;
+		return -1;
+	}
+	return wiping == SAYS_NOTHING ? 0 : __real_madvise(at, size, advice);
 }
 
 static void object__in_a_child_ZEROS(void **state)
 {
-	for (int i = 0; i < 2; i++) {
+	for (int i = WIPES; i <= SAYS_NOTHING; i++) {
 		uint8_t *gone, *o;
 		pid_t pid = fork();
 
@@ -111,9 +115,11 @@ static void object__in_a_child_ZEROS(void **state)
 			continue;
 		}
 		/* in a process that has not looked at the kernel yet */
-		no_wiping = i;
+		wiping = i;
 		gone = rdmamsg__object_new(PAGE);
 		o = rdmamsg__object_new(PAGE);
+		if (!gone || !o)
+			_exit(2);
 		o[0] = o[PAGE - 1] = 1;
 		rdmamsg__object_free(gone, PAGE);
 		pid = fork();
