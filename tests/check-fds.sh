@@ -26,6 +26,13 @@ grep -n 'F_DUPFD' /dev/null $files && {
 	echo 'these descriptors may be below 3: use fd_copy()'
 	exit 1
 }
+# those of libc, which have a socket for a moment
+# shellcheck disable=SC2086 # words
+grep -nE '(^|[^_A-Za-z0-9])(getifaddrs|if_(nametoindex|indextoname|nameindex))\(' \
+	/dev/null $files | grep -v '^lib/base/netif.h:' && {
+	echo 'these descriptors may be below 3: use netif_...()'
+	exit 1
+}
 # those of rdma-core
 grep -nE '(^|[^_])MAKE\(.*(get_device_list|open_device|create_(comp|event)_channel)' \
 	lib/device/verbs_call.c && {

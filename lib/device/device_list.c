@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The list of devices: opening one of it, and its addresses. */
 #include "base/base.h"
+#include "base/netif.h"
 #include "base/util.h"
 #include "device/choose.h"
 #include "device/device.h"
@@ -268,7 +269,7 @@ static bool bound_addr(const struct verbs_api *v, const char *name, int family,
 
 	if (rdmamsg__v_create_event_channel(v, &ch))
 		return false;
-	if (getifaddrs(&all)) {
+	if (netif_addrs(&all)) {
 		v->destroy_event_channel(ch);
 		return false;
 	}
@@ -307,7 +308,7 @@ unsigned int rdmamsg__device_addrs(const struct verbs_api *v, const char *name,
 
 	if (rdmamsg__v_create_event_channel(v, &ch))
 		return 0;
-	if (getifaddrs(&all)) {
+	if (netif_addrs(&all)) {
 		v->destroy_event_channel(ch);
 		return 0;
 	}

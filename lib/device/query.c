@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Public calls: attributes of devices and ports, GID and P_Key tables. */
 #include "base/base.h"
+#include "base/netif.h"
 #include "base/util.h"
 #include "device/choose.h"
 #include "device/codes.h"
@@ -465,7 +466,7 @@ static int fill_gid(struct rdmamsg_gid_attr *a, const struct asked_port *p,
 	memcpy(a->gid, e.gid.raw, sizeof(a->gid));
 	rdmamsg_gid_text(a->gid, a->text);
 	a->ifindex = e.ndev_ifindex;
-	if (!e.ndev_ifindex || !if_indextoname(e.ndev_ifindex, a->netdev))
+	if (!e.ndev_ifindex || !netif_name(e.ndev_ifindex, a->netdev))
 		a->netdev[0] = 0;
 	return 1;
 }

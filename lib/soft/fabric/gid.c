@@ -14,6 +14,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include "base/netif.h"
 #include "soft/fabric/dev.h"
 
 static const uint8_t first[][16] = {
@@ -77,11 +78,11 @@ void soft_gids_read(struct soft_dev *dev)
 		return;
 	for (int i = 0; i < FIRST; i++) {
 		memcpy(&dev->gids[i].gid, first[i], 16);
-		dev->gids[i].ifindex = if_nametoindex("lo");
+		dev->gids[i].ifindex = netif_index("lo");
 		met[i] = true;
 	}
 	/* if the host's addresses cannot be read, keep the known entries */
-	if (getifaddrs(&all))
+	if (netif_addrs(&all))
 		return;
 	for (a = all; a; a = a->ifa_next) {
 		int i = take_addr(a, &gid) ? place_of(dev, &gid) : -1;
@@ -89,7 +90,7 @@ void soft_gids_read(struct soft_dev *dev)
 		if (i < 0)
 			continue;
 		dev->gids[i].gid = gid;
-		dev->gids[i].ifindex = if_nametoindex(a->ifa_name);
+		dev->gids[i].ifindex = netif_index(a->ifa_name);
 		met[i] = true;
 	}
 	freeifaddrs(all);

@@ -11,6 +11,7 @@
 
 #include <rdma/rdma_netlink.h>
 
+#include "base/netif.h"
 #include "soft/fabric/dev.h"
 #include "soft/preload/preload.h"
 #include "soft/soft.h"
@@ -76,7 +77,7 @@ static int tell_port(struct ask *ask)
 	/* the one of GID 0; Linux tells none of an InfiniBand port */
 	if (!soft_is_ib(ask->dev) && preload_net_name(0, name)) {
 		nl_put_u32(ask->a, RDMA_NLDEV_ATTR_NDEV_INDEX,
-			   if_nametoindex(name));
+			   netif_index(name));
 		nl_put_string(ask->a, RDMA_NLDEV_ATTR_NDEV_NAME, name);
 	}
 	nl_end(ask->a);

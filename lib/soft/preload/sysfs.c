@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/netif.h"
 #include "soft/preload/preload.h"
 #include "soft/fabric/dev.h"
 #include "soft/fabric/gid.h"
@@ -82,7 +83,7 @@ static int gid_file(const char *path, char *buf, size_t size)
 	if (!strcmp(kind, "types"))
 		return snprintf(buf, size, "%s", roce ? "RoCE v2" :
 				"IB/RoCE v1");
-	if (!strcmp(kind, "ndevs") && if_indextoname(g.ifindex, name))
+	if (!strcmp(kind, "ndevs") && netif_name(g.ifindex, name))
 		return snprintf(buf, size, "%s", name);
 	return -1;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/netif.h"
 #include "soft/fabric/dev.h"
 #include "soft/preload/preload.h"
 
@@ -79,7 +80,7 @@ bool preload_net_name(unsigned int i, char name[IF_NAMESIZE])
 	struct ifaddrs *all, *a, *b;
 	bool found = false;
 
-	if (soft_addr_options(&options) || getifaddrs(&all))
+	if (soft_addr_options(&options) || netif_addrs(&all))
 		return false;
 	for (a = all; a && !found; a = a->ifa_next) {
 		if (!a->ifa_addr || !(a->ifa_flags & IFF_UP) ||

@@ -3,10 +3,14 @@
 #include "pair.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
+#include <limits.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../own_fabric.h"
@@ -20,8 +24,16 @@ static int count, fails;
 int __wrap_getifaddrs(struct ifaddrs **ret);
 void __wrap_freeifaddrs(struct ifaddrs *all);
 
+/* The lowest number of a socket that libc would have here. */
+static int lowest = INT_MAX;
+
 int __wrap_getifaddrs(struct ifaddrs **ret)
 {
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd >= 0 && fd < lowest)
+		lowest = fd;
+	close(fd);
 	if (fails) {
 		errno = ENOMEM;
 		return -1;
@@ -96,6 +108,23 @@ static void expect_gid(uint8_t port, int index, const char *text)
 	assert_int_equal(e.gid_type, IBV_GID_TYPE_ROCE_V2);
 	assert_int_equal(e.port_num, port);
 	assert_int_equal(e.ndev_ifindex, if_nametoindex("lo"));
+}
+
+/* Nothing that the program prints goes into a socket of libc either. */
+static void addresses__read_without_0_to_2_ABOVE_THEM(void **state)
+{
+	pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		for (int fd = 0; fd < 3; fd++)
+			close(fd);
+		_exit(start(NULL) || lowest < 3 ||
+		      fcntl(0, F_GETFD) >= 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
 }
 
 static int table_len(void)
@@ -210,6 +239,7 @@ static void table__more_than_there_is_room_for_IS_FULL(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(addresses__read_without_0_to_2_ABOVE_THEM),
 		cmocka_unit_test_setup_teardown(
 			table__the_host_s_addresses_LOOPBACK_FIRST, start,
 			close_device),
