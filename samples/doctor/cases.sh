@@ -863,6 +863,16 @@ doctor_soft_unlike()
 	end_server TERM 0
 }
 
+# From here nobody listens on the port, for the server is in another fabric.
+doctor_soft_apart()
+{
+	doctor_soft_fabric
+	RDMAMSG_SOFT_FABRIC=apart-$$ start "$doctor" --serve -a 127.0.0.1 -p 0
+	diagnose "127.0.0.1:$port"
+	step connect wrong 'another user, network namespace or RDMAMSG_SOFT_FABRIC'
+	end_server TERM 0
+}
+
 # A program that keeps the removed device open keeps the fabric.
 doctor_soft_removed()
 {
@@ -1503,8 +1513,8 @@ doctor_cases='healthy no_module no_such_module no_device container netns cgroup
 	mistakes variables'
 # in the environment as it is
 doctor_live_cases='few_files address_space environment soft_value soft_port
-	soft_tables soft_pkeys soft_iwarp soft_peer soft_asked soft_unlike soft_stopped
-	soft_preloaded peer_no_device peer_port_down peer_own_address peer_preloaded
+	soft_tables soft_pkeys soft_iwarp soft_peer soft_asked soft_unlike soft_apart
+	soft_stopped soft_preloaded peer_no_device peer_port_down peer_own_address peer_preloaded
 	device_returns'
 doctor_root_cases='no_node stale_node'
 doctor_user_cases='permission memlock'
