@@ -155,8 +155,8 @@ void rdmamsg__oob_gone(struct rdmamsg_ep *ep, int err)
 	else
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_ABORTED,
 				   -ECONNRESET, "the peer was killed or has "
-				   "given up while connecting (%s)",
-				   strerror(-err));
+				   "given up while connecting (%s)%s",
+				   strerror(-err), rdmamsg__apart_text(ep));
 	rdmamsg__ep_kill(ep);
 }
 

@@ -58,6 +58,11 @@ void rdmamsg__ep_reason(struct rdmamsg_ep *ep, enum rdmamsg_who who,
 void rdmamsg__ep_reason_forget(struct rdmamsg_ep *ep);
 /* Text for a peer that does not answer any more and has disconnected. */
 const char *rdmamsg__peer_gone_text(const struct rdmamsg_ep *ep);
+/*
+ * The end of the text of a connection that was not established: the peer may be
+ * beyond the reach of the soft HCA although its record was not. "" otherwise.
+ */
+const char *rdmamsg__apart_text(const struct rdmamsg_ep *ep);
 /* Of a device that tells the end of the connection as a local error. */
 const char *rdmamsg__unsent_text(void);
 void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc);

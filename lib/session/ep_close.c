@@ -546,9 +546,10 @@ static void setup_timed_out(struct rdmamsg_ep *ep)
 	rdmamsg__door_timed_out(ep->connect.visitor.door);
 	rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_TIMEOUT,
 			   -ETIMEDOUT, "the peer has not sent %s in %u ms "
-			   "(setup_timeout_ms of the listener)",
+			   "(setup_timeout_ms of the listener)%s",
 			   ep->connect.setup_seen ? "its proof" : "SETUP",
-			   rdmamsg__door_setup_ms(ep->connect.visitor.door));
+			   rdmamsg__door_setup_ms(ep->connect.visitor.door),
+			   rdmamsg__apart_text(ep));
 	rdmamsg__ep_kill(ep);
 }
 
@@ -653,10 +654,11 @@ void rdmamsg__ep_deadline(struct timer *t)
 				   RDMAMSG_CAUSE_TIMEOUT, no_way ?
 				   -EHOSTUNREACH : -ETIMEDOUT,
 				   "%s: not connected after %u ms "
-				   "(timeout_ms): still %s", ep->connect.host ?
-				   ep->connect.host : "the peer",
-				   ep->opts.timeout_ms,
-				   rdmamsg__ep_waits_for(ep));
+				   "(timeout_ms): still %s%s",
+				   ep->connect.host ? ep->connect.host :
+				   "the peer", ep->opts.timeout_ms,
+				   rdmamsg__ep_waits_for(ep),
+				   rdmamsg__apart_text(ep));
 		rdmamsg__ep_kill(ep);
 		break;
 	case EP_OPEN:

@@ -2,6 +2,7 @@
 /* The reason of the end of an endpoint. */
 #include "base/base.h"
 #include "device/async.h"
+#include "device/choose.h"
 #include "device/device.h"
 #include "device/quirks.h"
 #include "memory/region.h"
@@ -61,6 +62,15 @@ void rdmamsg__ep_reason_forget(struct rdmamsg_ep *ep)
 		r->data_len = old.data_len;
 	}
 	ep->close.reason_set = false;
+}
+
+/* TCP and programs carry records across users, namespaces and fabrics. */
+const char *rdmamsg__apart_text(const struct rdmamsg_ep *ep)
+{
+	return ep->connect.oob && ep->state == EP_SETUP &&
+	       !ep->connect.setup_seen && rdmamsg__is_soft(ep->lane.v) ?
+	       ", or on the soft HCA has another user, network namespace or "
+	       "RDMAMSG_SOFT_FABRIC" : "";
 }
 
 const char *rdmamsg__peer_gone_text(const struct rdmamsg_ep *ep)

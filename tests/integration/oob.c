@@ -11,6 +11,8 @@
 #include <rdmamsg/listener.h>
 #include <rdmamsg/oob.h>
 
+#define ONLY_SOFT "only the soft HCA has fabrics"
+
 static void connect__over_tcp_TALKS(void **state)
 {
 	const char *const addrs[] = { test_addr(), test_addr6() };
@@ -406,6 +408,48 @@ static void peer__killed_IS_NOTICED(void **state)
 	pair_fini(&p);
 }
 
+/* ---- two fabrics of the soft HCA --------------------------------------- */
+
+/* TCP leads there, but the device does not. */
+static int connect_from_another(int argc, char **argv)
+{
+	struct end e;
+	char port[8] = "";
+
+	snprintf(port, sizeof(port), "%s", argv[0]);
+	if (setenv("RDMAMSG_SOFT_FABRIC", "oob-apart", 1))
+		return 1;
+	end_init(&e, "child", test_open(NULL));
+	e.opts.device = test_device();
+	if (rdmamsg_oob_connect(e.ctx, test_addr(), port, &e.opts, &e.ep))
+		return 1;
+	while (!e.closed)
+		test_pump(100);
+	say("%s\n", e.why.text);
+	return e.connected;
+}
+
+static void connect__from_another_fabric_NAMES_IT(void **state)
+{
+	struct child child;
+	struct pair p;
+	char line[300];
+
+	if (!test_on_soft()) {
+		skip_because(ONLY_SOFT);
+		return;
+	}
+	oob_init(&p);
+	oob_listen(&p, test_addr());
+	child_start(&child, "apart", p.port);
+	child_line(&child, line, sizeof(line));
+	assert_int_equal(child_wait(&child), 0);
+	assert_non_null(strstr(line, "RDMAMSG_SOFT_FABRIC"));
+	WAIT_FOR(p.s.closed);
+	assert_non_null(strstr(p.s.why.text, "RDMAMSG_SOFT_FABRIC"));
+	pair_fini(&p);
+}
+
 static void peer__aborts_IS_NOTICED(void **state)
 {
 	struct pair p;
@@ -446,6 +490,7 @@ int main(int argc, char **argv)
 {
 	static const struct role roles[] = {
 		{ "connect", connect_and_wait },
+		{ "apart", connect_from_another },
 		{ NULL, NULL },
 	};
 	const struct CMUnitTest tests[] = {
@@ -461,6 +506,7 @@ int main(int argc, char **argv)
 		TEST(request__moved_CONNECTS_THERE),
 		TEST(peer__killed_IS_NOTICED),
 		TEST(peer__aborts_IS_NOTICED),
+		TEST(connect__from_another_fabric_NAMES_IT),
 		TEST(connect__many_times_LEAVES_NOTHING),
 	};
 
