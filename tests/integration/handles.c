@@ -3,9 +3,7 @@
 #define _GNU_SOURCE
 #include "common.h"
 #include "exports.h"
-#include "../chain_send.h"
 #include "../post.h"
-#include "../verbs_of.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -106,6 +104,7 @@ static void endpoint__after_its_context_ENDED(void **state)
 	static const struct post_swap swap;
 	struct rdmamsg_masked_attr masked = { .size = sizeof(masked) };
 	struct rdmamsg_ep_flow_attr flow = { .size = sizeof(flow) };
+	const struct rdmamsg_alternate alt = { .size = sizeof(alt), .port = 1 };
 	struct rdmamsg_window *window;
 	struct rdmamsg_msg *msg;
 	struct rdmamsg_ep *ep = outlive();
@@ -113,12 +112,18 @@ static void endpoint__after_its_context_ENDED(void **state)
 	char buf[1024] = "x";
 	struct iovec iov = { buf, 1 };
 	struct rdmamsg_sge sge = { .len = 1 };
+	const struct rdmamsg_op op = {
+		.size = sizeof(op), .kind = RDMAMSG_OP_SEND, .sge = &sge,
+		.count = 1,
+	};
 
+	ENDED(rdmamsg_post(ep, &op));
 	ENDED(rdmamsg_send(ep, buf, 1, 0, NULL));
 	ENDED(rdmamsg_sendv(ep, &iov, 1, 0, NULL));
 	ENDED(rdmamsg_fast_send(ep, buf, 1, 0));
 	ENDED(rdmamsg_send_wait(ep, buf, 1, 0, 0));
 	ENDED(rdmamsg_recv_wait(ep, 0, &msg));
+	ENDED(rdmamsg_ep_meet_wait(ep, 1, 0));
 	ENDED(rdmamsg_msg_alloc(ep, 1, &msg));
 	ENDED(post_regions(ep, &sge, 1, 0, NULL));
 	ENDED(post_invalidate(ep, buf, 1, 0, &key, NULL));
@@ -134,6 +139,7 @@ static void endpoint__after_its_context_ENDED(void **state)
 	ENDED(rdmamsg_ep_masked_query(ep, &masked));
 	ENDED(rdmamsg_window_create(ep, &window));
 	ENDED(rdmamsg_ep_migrate(ep, NULL));
+	ENDED(rdmamsg_ep_set_alternate(ep, &alt));
 	ENDED(rdmamsg_ep_pause(ep));
 	ENDED(rdmamsg_ep_resume(ep));
 	ENDED(rdmamsg_ep_cancel(ep, NULL));
@@ -176,6 +182,7 @@ static void endpoint__after_its_context_ASKED(void **state)
 	struct rdmamsg_stats stats = { .size = sizeof(stats) };
 	struct rdmamsg_ep_attr attr = { .size = sizeof(attr) };
 	struct rdmamsg_ep_path_attr path = { .size = sizeof(path) };
+	struct rdmamsg_ep_objects objects = { .size = sizeof(objects) };
 	struct rdmamsg_ep *ep = outlive();
 	char buf[1024];
 	size_t len;
@@ -193,8 +200,9 @@ static void endpoint__after_its_context_ASKED(void **state)
 	assert_int_equal(rdmamsg_ep_get_stats(ep, &stats), 0);
 	assert_int_equal(rdmamsg_ep_path_query(ep, &path), 0);
 	assert_true(rdmamsg_ep_history(ep, buf, sizeof(buf)) >= 0);
-	assert_null(ep_verbs_of(ep).qp);
-	assert_null(ep_verbs_of(ep).pd);
+	assert_int_equal(rdmamsg_ep_verbs(ep, &objects), 0);
+	assert_null(objects.qp);
+	assert_null(objects.pd);
 	rdmamsg_ep_hold(ep);
 	rdmamsg_ep_release(ep);
 	rdmamsg_ep_release(ep);
@@ -217,6 +225,11 @@ static void endpoint__after_its_context_WITH_OTHERS(void **state)
 	char buf[1024];
 	size_t len;
 	struct rdmamsg_layout_part part = { .len = 8 };
+	const struct rdmamsg_sge sge = { .data = mem, .len = 1 };
+	const struct rdmamsg_op op = {
+		.size = sizeof(op), .kind = RDMAMSG_OP_SEND, .sge = &sge,
+		.count = 1,
+	};
 
 	assert_int_equal(rdmamsg_region_create(p.s.ctx, mem, sizeof(mem),
 					       RDMAMSG_ACCESS_READ,
@@ -240,7 +253,7 @@ static void endpoint__after_its_context_WITH_OTHERS(void **state)
 	ENDED(rdmamsg_pool_alloc(pool, ep, 1, &msg));
 	rdmamsg_pool_destroy(pool);
 	assert_int_equal(rdmamsg_chain_create(p.s.ctx, NULL, &chain), 0);
-	ENDED(chain_send(chain, 0, ep, mem, 1, 0));
+	ENDED(rdmamsg_chain_add(chain, 0, ep, &op));
 	ENDED(rdmamsg_chain_recv(chain, 0, ep, mem, 1, 0));
 	rdmamsg_chain_destroy(chain);
 	ENDED(rdmamsg_team_create(p.s.ctx, NULL, (struct rdmamsg_ep *[]){
