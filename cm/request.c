@@ -206,8 +206,8 @@ const void *rdmamsg_request_data(const struct rdmamsg_request *req,
 				 size_t *ret_len)
 {
 	if (ret_len)
-		*ret_len = req->hello.data_len;
-	return req->data;
+		*ret_len = req ? req->hello.data_len : 0;
+	return req ? req->data : NULL;
 }
 
 int rdmamsg_reject(struct rdmamsg_request *req, const void *data, size_t len)

@@ -576,5 +576,9 @@ void *rdmamsg_team_user(const struct rdmamsg_team *t)
 const struct rdmamsg_team_failure *
 rdmamsg_team_reason(const struct rdmamsg_team *t)
 {
-	return &t->reason;
+	static const struct rdmamsg_team_failure none = {
+		.size = sizeof(none), .text = "no team",
+	};
+
+	return t ? &t->reason : &none;
 }

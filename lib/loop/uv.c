@@ -66,5 +66,5 @@ void rdmamsg_uv_stop(struct rdmamsg_uv *uv)
 
 uv_handle_t *rdmamsg_uv_handle(struct rdmamsg_uv *uv)
 {
-	return (uv_handle_t *)&uv->poll;
+	return uv ? (uv_handle_t *)&uv->poll : NULL;
 }

@@ -4,9 +4,11 @@
  * most tests have no timer in it: a wake-up that is lost ends the test by its
  * alarm.
  */
+#define _GNU_SOURCE
 #include "adapters.h"
 #include "common.h"
 #include "thread.h"
+#include "zeros.h"
 
 #include <semaphore.h>
 #include <sys/resource.h>
@@ -485,6 +487,21 @@ static void start__wrong_arguments_EINVAL(void **state)
 	texts_are_fine = false;
 }
 
+static void exports__with_zeros_ANSWER(void **state)
+{
+	static const struct zeros_answer answers[] = {
+		{ "rdmamsg_ev_stop", ZEROS_NOTHING },
+		{ "rdmamsg_glib_stop", ZEROS_NOTHING },
+		{ "rdmamsg_libevent_stop", ZEROS_NOTHING },
+		{ "rdmamsg_uv_handle", ZEROS_NULL },
+		{ "rdmamsg_uv_stop", ZEROS_NOTHING },
+		{ NULL, ZEROS_EINVAL }
+	};
+	const struct loop_kind *kind = *state;
+
+	assert_true(zeros_all(kind->symbol, answers) >= 2);
+}
+
 static void start__no_descriptor_left_EMFILE(void **state)
 {
 	struct rdmamsg *ctx = test_open(NULL);
@@ -556,6 +573,7 @@ static const struct {
 	CASE(stop__after_the_context_closed_HARMS_NO_OTHER),
 	CASE(close__by_the_loops_timer_IS_THE_END),
 	CASE(start__wrong_arguments_EINVAL),
+	CASE(exports__with_zeros_ANSWER),
 	CASE(start__no_descriptor_left_EMFILE),
 	CASE(start__in_a_forked_process_ECHILD),
 	CASE(stop__each_time_LEAVES_NO_DESCRIPTOR),

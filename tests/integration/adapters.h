@@ -7,6 +7,7 @@
 
 struct loop_kind {
 	const char *name;
+	const char *symbol;	/* of its library */
 	void *(*make)(void);
 	/* Frees the loop. Everything in it has been stopped. */
 	void (*end)(void *loop);

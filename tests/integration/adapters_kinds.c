@@ -329,23 +329,23 @@ static void uv_ticks_stop(void *timer)
 }
 #endif
 
-#define KIND(name, prefix) \
-	{ name, prefix##_make, prefix##_end, prefix##_turn, prefix##_run_all, \
-	  prefix##_quit, prefix##_begin, prefix##_cease, prefix##_ticks, \
-	  prefix##_ticks_stop }
+#define KIND(name, symbol, prefix) \
+	{ name, symbol, prefix##_make, prefix##_end, prefix##_turn, \
+	  prefix##_run_all, prefix##_quit, prefix##_begin, prefix##_cease, \
+	  prefix##_ticks, prefix##_ticks_stop }
 
 const struct loop_kind loop_kinds[] = {
 #ifdef WITH_EV
-	KIND("ev", ev),
+	KIND("ev", "rdmamsg_ev_start", ev),
 #endif
 #ifdef WITH_EVENT
-	KIND("event", event),
+	KIND("event", "rdmamsg_libevent_start", event),
 #endif
 #ifdef WITH_GLIB
-	KIND("glib", glib),
+	KIND("glib", "rdmamsg_glib_start", glib),
 #endif
 #ifdef WITH_UV
-	KIND("uv", uv),
+	KIND("uv", "rdmamsg_uv_start", uv),
 #endif
 	{ .name = NULL },
 };
