@@ -8,13 +8,18 @@
 #include <rdmamsg/device.h>
 #include <rdmamsg/diag.h>
 #include <rdmamsg/endpoint.h>
+#include <rdmamsg/chain.h>
 #include <rdmamsg/dc.h>
+#include <rdmamsg/group.h>
 #include <rdmamsg/listener.h>
+#include <rdmamsg/post.h>
 #include <rdmamsg/rma.h>
+#include <rdmamsg/timer.h>
 
 static struct pair p;
 
 static struct rdmamsg_msg *lent, *shared;
+static struct rdmamsg_region *region;
 
 static void keep_message(struct end *e, struct rdmamsg_msg *msg)
 {
@@ -50,7 +55,18 @@ static void expect_echild(int ret, const char *what)
 
 #define ECHILD_FROM(call)	expect_echild(call, #call)
 
-/* Makes every call of rdmamsg.h, in its order. */
+static const struct rdmamsg_op *an_op(void)
+{
+	static const struct rdmamsg_sge sge = { .data = "x", .len = 1 };
+	static const struct rdmamsg_op op = {
+		.size = sizeof(op), .kind = RDMAMSG_OP_SEND, .sge = &sge,
+		.count = 1,
+	};
+
+	return &op;
+}
+
+/* Makes every call of rdmamsg.h, in its order, and those beside them. */
 static int use_all_in_child(void)
 {
 	struct rdmamsg_ep_attr info = { .size = sizeof(info) };
@@ -58,6 +74,7 @@ static int use_all_in_child(void)
 	struct iovec iov = { (char[]){ "x" }, 1 };
 	struct sockaddr_storage addr;
 	struct rdmamsg_listener *l;
+	struct rdmamsg_key key;
 	struct rdmamsg_msg *msg;
 	struct rdmamsg *ctx;
 	struct rdmamsg_ep *ep;
@@ -89,6 +106,8 @@ static int use_all_in_child(void)
 
 	ECHILD_FROM(rdmamsg_send(p.c.ep, "x", 1, 0, NULL));
 	ECHILD_FROM(rdmamsg_sendv(p.c.ep, &iov, 1, 0, NULL));
+	ECHILD_FROM(rdmamsg_post(p.c.ep, an_op()));
+	ECHILD_FROM(rdmamsg_flush(p.c.ep, NULL));
 	ECHILD_FROM(rdmamsg_msg_send(p.c.ep, lent, 0, NULL));
 	ECHILD_FROM(rdmamsg_msg_alloc(p.c.ep, 1, &msg));
 	(void)rdmamsg_msg_data(lent);
@@ -108,6 +127,7 @@ static int use_all_in_child(void)
 	(void)rdmamsg_listener_port(p.listener);
 	ECHILD_FROM(rdmamsg_request_addrs(waiting[0], &addr, &addr));
 	(void)rdmamsg_request_data(waiting[0], &len);
+	ECHILD_FROM(rdmamsg_request_get_key(waiting[0], region, &key));
 	ECHILD_FROM(rdmamsg_request_move(waiting[0], p.c.ctx, move_never,
 					 NULL));
 	ECHILD_FROM(rdmamsg_accept(waiting[0], NULL, &ep));
@@ -146,6 +166,7 @@ static void fork__all_calls_in_the_child_ECHILD(void **state)
 	struct rdmamsg_listen_options opts = {
 		.size = sizeof(opts), .handlers = &on,
 	};
+	static char mem[64];
 	struct rdmamsg_listener *later;
 	struct rdmamsg_ep *ep;
 	int status = 0;
@@ -165,6 +186,9 @@ static void fork__all_calls_in_the_child_ECHILD(void **state)
 			    NULL, &ep))
 		fail_msg("a second connection: %s", rdmamsg_error());
 	WAIT_FOR(waiting_count);
+	if (rdmamsg_region_create(p.s.ctx, mem, sizeof(mem),
+				  RDMAMSG_ACCESS_READ, &region))
+		fail_msg("rdmamsg_region_create: %s", rdmamsg_error());
 
 	fflush(NULL);
 	pid = fork();
@@ -182,6 +206,7 @@ static void fork__all_calls_in_the_child_ECHILD(void **state)
 	rdmamsg_msg_free(lent);
 	rdmamsg_msg_free(shared);
 	rdmamsg_msg_free(shared);
+	rdmamsg_region_destroy(region);
 	lent = NULL;
 	for (uint32_t n = 0; n < 20; n++) {
 		end_send_all(&p.c, HOW_SENDV, 1000 * n, n);
@@ -270,11 +295,96 @@ static void fork__all_calls_of_DC_in_the_child_ECHILD(void **state)
 	test_close(p.c.ctx);
 }
 
+/* ---- timers, chains, teams and groups --------------------------------- */
+
+static struct rdmamsg_timer *timer;
+static struct rdmamsg_chain *chain;
+static struct rdmamsg_group *group;	/* NULL on iWARP */
+
+static void expire_never(struct rdmamsg_timer *t, void *user)
+{
+	note("a timer of a context that is not ours");
+}
+
+static int use_others_in_child(void)
+{
+	const struct rdmamsg_group_options here = {
+		.size = sizeof(here), .device = test_device(),
+	};
+	const char *const addresses[] = { "127.0.0.1:1", "127.0.0.1:2" };
+	struct rdmamsg_timer *other_timer;
+	struct rdmamsg_chain *other_chain;
+	struct rdmamsg_group *other_group;
+	struct rdmamsg_team *team;
+
+	ECHILD_FROM(rdmamsg_timer_create(p.c.ctx, expire_never, NULL,
+					 &other_timer));
+	ECHILD_FROM(rdmamsg_timer_start(timer, 0, 1));
+	ECHILD_FROM(rdmamsg_timer_stop(timer));
+	rdmamsg_timer_destroy(timer);
+	ECHILD_FROM(rdmamsg_chain_create(p.c.ctx, NULL, &other_chain));
+	ECHILD_FROM(rdmamsg_chain_add(chain, 0, p.c.ep, an_op()));
+	rdmamsg_chain_destroy(chain);
+	ECHILD_FROM(rdmamsg_team_create(p.c.ctx, NULL,
+					(struct rdmamsg_ep *[]){ NULL, p.c.ep },
+					2, 0, &team));
+	ECHILD_FROM(rdmamsg_team_connect(p.c.ctx, NULL, addresses, 2, 0,
+					 &team));
+	ECHILD_FROM(rdmamsg_group_join(p.c.ctx, "239.1.2.3", &here,
+				       &other_group));
+	if (group) {
+		ECHILD_FROM(rdmamsg_publish(group, "x", 1));
+		ECHILD_FROM(rdmamsg_group_post(group, an_op()));
+		rdmamsg_group_leave(group);
+	}
+	return wrong != 0;
+}
+
+static void expire(struct rdmamsg_timer *t, void *user)
+{
+	++*(int *)user;
+}
+
+/* The timer goes on in the parent, as the child's calls change nothing. */
+static void fork__calls_of_other_objects_in_the_child_ECHILD(void **state)
+{
+	const struct rdmamsg_group_options here = {
+		.size = sizeof(here), .device = test_device(),
+	};
+	int status = 0, expired = 0;
+	pid_t pid;
+
+	pair_open(&p);
+	assert_int_equal(rdmamsg_timer_create(p.c.ctx, expire, &expired,
+					      &timer), 0);
+	assert_int_equal(rdmamsg_timer_start(timer, 1, 1), 0);
+	assert_int_equal(rdmamsg_chain_create(p.c.ctx, NULL, &chain), 0);
+	group = NULL;
+	if (!test_iwarp() &&
+	    rdmamsg_group_join(p.c.ctx, "239.1.2.3", &here, &group))
+		fail_msg("rdmamsg_group_join: %s", rdmamsg_error());
+	fflush(NULL);
+	pid = fork();
+	if (!pid)
+		_exit(use_others_in_child());
+	assert_true(pid > 0);
+	WAIT_FOR(waitpid(pid, &status, WNOHANG) == pid);
+	if (status)
+		fail_msg("the child ended with status 0x%x", status);
+	expired = 0;
+	WAIT_FOR(expired > 1);
+	rdmamsg_timer_destroy(timer);
+	rdmamsg_chain_destroy(chain);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(fork__all_calls_in_the_child_ECHILD),
 		TEST(fork__all_calls_of_DC_in_the_child_ECHILD),
+		TEST(fork__calls_of_other_objects_in_the_child_ECHILD),
 	};
 
 	return test_main(tests, NULL, argc, argv);
