@@ -81,7 +81,7 @@ slow_programs='idle|exit|death|killed|dead|cycles|thousands|wait|credits|dc_leas
 link_programs='device errors connect setup accept close messages refs memory move
 	listen_lanes listen_shared listen_threads events failover oob
 	oob_records qp qp_xrc rma
-	op_timeout op_timeout_lane atomics layout window features regcache
+	op_timeout op_timeout_lane atomics layout window features regcache timer
 	srq pool pd guard group strangers auth ends burst shutdown successor
 	word
 	chain_native chain_carried team_native dc_native'
@@ -112,7 +112,7 @@ siw_programs='setup messages rma'
 siw_programs_rest='device errors ends fork connect accept cookies close events move
 	listen_lanes listen_shared listen_threads memory loop wait window layout regcache
 	pool pd srq guard dead failover crc credits idle submit stats auth strangers cycles announce thousands
-	death killed fast arguments handles log srq_options chain_native
+	death killed fast arguments handles log timer srq_options chain_native
 	team_native'
 
 # Options, mistakes and the soft HCA's own tools need no kernel, and what the

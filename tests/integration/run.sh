@@ -17,7 +17,7 @@ set -eu
 programs="device errors arguments handles log stats ends fork connect setup
 	request_key
 	accept close word messages refs crc memory cookies credits burst loop
-	submit adapters adapters_event wait move listen_lanes listen_shared listen_threads idle events dead death
+	submit timer adapters adapters_event wait move listen_lanes listen_shared listen_threads idle events dead death
 	killed cycles failover announce fast oob oob_records oob_strangers qp qp_xrc
 	raw rma op_timeout op_timeout_lane atomics
 	layout window features process exit unload signals left links shutdown successor
