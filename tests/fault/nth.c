@@ -56,6 +56,7 @@ static void prepare(const struct scenario *s)
 	keyed = s->keyed;
 	oob = s->oob;
 	by_name = s->by_name;
+	patient = s->patient;
 	failover = s->failover;
 	lanes = s->lanes;
 	forget_ends();
@@ -98,7 +99,7 @@ static void use_again(void)
 			fail("%s: closed %d times", ends[i].name,
 			     ends[i].closed);
 	forget_ends();
-	by_name = false;
+	by_name = patient = false;
 	open_all();
 	start_listening();
 	reported = 0;

@@ -53,6 +53,7 @@ struct scenario {
 	bool guarded;
 	bool keyed;
 	bool by_name;
+	bool patient;		/* RDMAMSG_EP_RETRY */
 	bool failover;		/* on InfiniBand; runs in another process */
 	bool lanes;		/* other connections, struct rdmamsg_failover */
 	bool native;		/* few devices have it */
@@ -82,6 +83,7 @@ extern bool keyed;			/* all contexts have the same key */
 extern bool oob;			/* without the CM */
 extern const char *host;		/* the name of that address */
 extern bool by_name;			/* connect to the name */
+extern bool patient;			/* the client, RDMAMSG_EP_RETRY */
 extern bool failover;			/* both ends */
 extern bool lanes;			/* both ends */
 extern int reported;			/* errors that the library reported */
@@ -113,6 +115,7 @@ void start_listening(void);
 void forget_ends(void);
 bool is_closed(void);
 bool no_endpoints(void);
+void start_connecting(void);
 void do_connect(void);
 
 /* nth_connect.c */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Scenarios of contexts, listeners and connecting. */
+#include "base/ctx.h"
+#include "session/sessions.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -180,6 +182,26 @@ static void do_timers(void)
 	close_ctx(CLIENT);	/* frees the others */
 }
 
+/* Refused twice, or ended by the fault. */
+static bool is_tried(void)
+{
+	return !ends[CLIENT].ep ||
+	       ctxs[CLIENT]->sessions->st.connects_repeated >= 2;
+}
+
+/* Nobody listens when the request arrives. Memory keeps what the tries met. */
+static void do_connect_retry(void)
+{
+	start_connecting();
+	rdmamsg_listener_close(listener);
+	listener = NULL;
+	if (!drive(is_tried, BODY_MS))
+		fail("connecting: neither tried again nor closed");
+	ends[CLIENT].expected_end = true;
+	if (ends[CLIENT].ep)
+		rdmamsg_ep_abort(ends[CLIENT].ep);
+}
+
 static void do_watch(void)
 {
 	(void)told(rdmamsg_device_watch(ctxs[CLIENT], NULL));
@@ -199,6 +221,7 @@ const struct scenario connect_scenarios[] = {
 		   "create_qp epoll_ctl " },
 	{ "name", LISTENING, do_connect, .by_name = true,
 	  .calls = " strdup calloc pthread_create getaddrinfo " },
+	{ "connect-retry", LISTENING, do_connect_retry, .patient = true },
 	{ "move", LISTENING, do_connect, .moving = true,
 	  .calls = " migrate_id create_event_channel malloc accept reject "
 		   "create_qp mlx5_create_qp get_cm_event "

@@ -48,6 +48,7 @@ bool keyed;			/* all contexts */
 bool oob;			/* without the CM */
 const char *host = "rxe-host";
 bool by_name;
+bool patient;			/* the client */
 bool failover;			/* both ends */
 bool lanes;
 int reported;			/* errors that the library reported */
@@ -305,7 +306,8 @@ static struct rdmamsg_ep_options ep_options(int who)
 		.dead_after_ms = 4000, .send_queue = narrow ? 1 : 8,
 		.tuning = &tuning,
 		.flags = (own_cq ? RDMAMSG_EP_OWN_CQ : 0u) |
-			 (guarded ? RDMAMSG_EP_GUARD : 0u),
+			 (guarded ? RDMAMSG_EP_GUARD : 0u) |
+			 (patient && who == CLIENT ? RDMAMSG_EP_RETRY : 0u),
 		.pd = who == CLIENT ? domain : NULL,
 		.recv_pool = who == SERVER ? inbound : NULL,
 		.setup_data = "setup", .setup_data_len = 5,
@@ -450,7 +452,7 @@ void start_listening(void)
 		listener = NULL;
 }
 
-static void start_connecting(void)
+void start_connecting(void)
 {
 	struct rdmamsg_ep_options opts = ep_options(CLIENT);
 	char port[8];

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 #include <rdmamsg/group.h>
+#include <rdmamsg/post.h>
+#include <rdmamsg/rma.h>
 
 #include "nth.h"
 
@@ -105,6 +107,19 @@ static void join(int i, uint32_t flags)
 		members[i].group = NULL;
 }
 
+/* Every other message by the call that takes an operation. */
+static int publish(uint32_t n)
+{
+	const struct rdmamsg_sge sge = { .data = pattern, .len = MESSAGE };
+	const struct rdmamsg_op op = {
+		.size = sizeof(op), .kind = RDMAMSG_OP_SEND, .sge = &sge,
+		.count = 1,
+	};
+
+	return n % 2 ? rdmamsg_group_post(members[CLIENT].group, &op) :
+		       rdmamsg_publish(members[CLIENT].group, pattern, MESSAGE);
+}
+
 static void do_group(void)
 {
 	memset(members, 0, sizeof(members));
@@ -113,8 +128,7 @@ static void do_group(void)
 	if (!drive(are_joined, BODY_MS))
 		fail("neither joined nor told why not");
 	for (uint32_t n = 0; n < MESSAGES && members[CLIENT].joined; n++) {
-		int ret = rdmamsg_publish(members[CLIENT].group, pattern,
-					  MESSAGE);
+		int ret = publish(n);
 
 		/*
 		 * the group has room for these, so -EAGAIN means a lost

@@ -391,15 +391,33 @@ static void retry__nobody_listens_SAYS_WHAT_IT_MET(void **state)
 }
 
 /* TCP does not connect to groups: the system reports an unreachable network. */
+static const char *const no_hosts[] = { "255.255.255.255", "ff0e::1" };
+
 static void oob_connect__no_way_there_UNREACHABLE(void **state)
 {
-	static const char *const hosts[] = { "255.255.255.255", "ff0e::1" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(hosts); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(no_hosts); i++) {
 		pair_init(&p, NULL);
-		expect_cause(1, hosts[i], "4711", RDMAMSG_WHO_NETWORK,
+		expect_cause(1, no_hosts[i], "4711", RDMAMSG_WHO_NETWORK,
 			     RDMAMSG_CAUSE_UNREACHABLE, -EHOSTUNREACH);
-		assert_non_null(strstr(p.c.why.text, hosts[i]));
+		assert_non_null(strstr(p.c.why.text, no_hosts[i]));
+		pair_fini(&p);
+	}
+}
+
+/* The network may recover. */
+static void retry__no_way_there_TRIES_UNTIL_THE_TIME_IS_OVER(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(no_hosts); i++) {
+		tries = 0;
+		rdmamsg_set_log(count_tries, NULL, RDMAMSG_LOG_INFO);
+		pair_init(&p, NULL);
+		p.c.opts.flags |= RDMAMSG_EP_RETRY;
+		p.c.opts.timeout_ms = 500;
+		expect_cause(1, no_hosts[i], "4711", RDMAMSG_WHO_NETWORK,
+			     RDMAMSG_CAUSE_UNREACHABLE, -EHOSTUNREACH);
+		assert_true(tries > 0);
+		assert_non_null(strstr(p.c.why.text, "tries in 500 ms"));
+		assert_non_null(strstr(p.c.why.text, no_hosts[i]));
 		pair_fini(&p);
 	}
 }
@@ -589,6 +607,7 @@ int main(int argc, char **argv)
 		TEST(connect__name_that_is_none_UNRESOLVED),
 		TEST(connect__refused_and_rejected_DIFFER),
 		TEST(oob_connect__no_way_there_UNREACHABLE),
+		TEST(retry__no_way_there_TRIES_UNTIL_THE_TIME_IS_OVER),
 		TEST(connect__no_way_there_UNREACHABLE),
 		TEST(connect__nobody_accepts_TIMEOUT),
 		TEST(connect__a_hundred_at_once_ALL_CONNECT),
