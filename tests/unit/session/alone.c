@@ -94,6 +94,30 @@ static void alone__close_timeout_in_a_cut_IS_OF_THE_NETWORK(void **state)
 	stop_all();
 }
 
+/* A message waits for the peer, from which nothing has come for long. */
+static void alone__close_timeout_in_a_cut_with_a_message_IS_OF_THE_NETWORK(
+	void **state)
+{
+	struct rdmamsg_ep *ep;
+
+	completions_alone(100000);
+	opts.close_timeout_ms = 10000;
+	start(&activities[0], 12000);
+	steps(1000);
+	nulldev_cut(true);
+	ep = client.ep;
+	rdmamsg_ep_hold(ep);
+	ep->rndv.count++;
+	rdmamsg_ep_close(ep);
+	steps(11000);
+	ep->rndv.count--;
+	rdmamsg_ep_release(ep);
+	assert_true(client.closed);
+	assert_true(client.why.cause == RDMAMSG_CAUSE_TIMEOUT);
+	assert_int_equal(client.why.who, RDMAMSG_WHO_NETWORK);
+	stop_all();
+}
+
 /* The peer's program answers, and does not close. */
 static void alone__close_timeout_of_a_peer_IS_OF_THE_PEER(void **state)
 {
@@ -238,6 +262,7 @@ int main(void)
 		TEST(alone__none_NEVER_CLOSES),
 		TEST(alone__close_in_a_cut_ENDS),
 		TEST(alone__close_timeout_in_a_cut_IS_OF_THE_NETWORK),
+		TEST(alone__close_timeout_in_a_cut_with_a_message_IS_OF_THE_NETWORK),
 		TEST(alone__close_timeout_of_a_peer_IS_OF_THE_PEER),
 		TEST(alone__busy_peer_shorter_LIVES_ON),
 		TEST(alone__busy_peer_longer_CLOSES),
