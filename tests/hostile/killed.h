@@ -4,6 +4,7 @@
 #define HOSTILE_KILLED_H
 
 #define KILLS		50u
+#define KILLED_EACH	8192u	/* bytes of the server */
 #define LATER_MS	20u	/* until a kill, at most */
 
 /* Sends all the time, until it is killed. */
@@ -86,24 +87,24 @@ static void await_none(void)
 /* The first round leaves initiators for the next one, which leaves nothing. */
 static void killed(void)
 {
-	uint64_t heap, begun, served;
+	uint64_t begun, served;
+	struct attack b;
 
 	kill_some(shared->wide_port, KILLS);
 	await_none();
-	heap = shared->heap;
+	b = begin_attack();
 	kill_some(shared->wide_port, KILLS);
 	served = serve_next(shared->wide_port);
 	begun = now_ms();
 	await_none();
 	verdict("dc-killed", shared->killed == 2 * KILLS &&
 		served <= SERVED_MS && !shared->wide.sessions &&
-		!shared->bound && shared->heap <= heap + SMALL && goes_on(),
-		"%u killed, the next served after %llu ms; %llu sessions and %u "
-		"initiators after %llu ms, %lld bytes more; %s", shared->killed,
-		(unsigned long long)served,
-		(unsigned long long)shared->wide.sessions, shared->bound,
-		(unsigned long long)(now_ms() - begun),
-		(long long)(shared->heap - heap), harm->text);
+		!shared->bound && in_budget(&b, (struct cost){
+			.strangers = KILLS, .each = KILLED_EACH, .times = 4,
+		}), "%u killed, the next served after %llu ms; %u sessions and "
+		"%u initiators after %llu ms; %s", shared->killed,
+		(unsigned long long)served, shared->wide.sessions, shared->bound,
+		(unsigned long long)(now_ms() - begun), harm->text);
 }
 
 #endif

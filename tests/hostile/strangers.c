@@ -3,9 +3,8 @@
  * Strangers that know what everybody knows: addresses, an access key, the
  * protocol, a request that was seen. A server has a target of DC, a group with
  * repair and listeners, one with a pre-shared key, and an innocent uses the first
- * two all the time. Each flood has a budget: memory of the server for a stranger,
- * answers for what it sends, and the time until the innocent is served. Only on
- * the soft HCA, which has DC everywhere. iWARP has no groups.
+ * two all the time. Each attack has a budget, see budget.h. Only on the soft HCA,
+ * which has DC everywhere. iWARP has no groups.
  * Usage: strangers [ADDRESS]
  */
 #include "base/ctx.h"
@@ -16,14 +15,17 @@
 #include "dc/session.h"
 #include "group/carrier.h"
 #include "group/group.h"
+#include "group/quota.h"
+#include "group/requests.h"
 #include "session/door.h"
 #include "session/ep.h"
 #include "session/resume.h"
+#include "soft/fabric/count.h"
 #include "soft/soft.h"
 #include "wire/dc_frame.h"
 #include "wire/frame.h"
-#include "together.h"
 #include "wire/proto.h"
+#include "together.h"
 
 #include <arpa/inet.h>
 #include <malloc.h>
@@ -50,31 +52,34 @@
 #define GROUP		"239.1.2.77"
 #define SENDERS		10
 #define KEPT		256u
-#define HELLOS		5000
-#define GUESSES		5000
-#define NACKS		2000
-#define RANGES		64u	/* of a request */
-#define ASKS		150
-#define CONNECTS	20
-#define REPLAYS		5
-#define REPLAY_MS	500		/* in which a replay may try */
+#define MESSAGE_LEN	3000u		/* of the group */
+#define PUBLISH_MS	10u		/* so that it keeps those of 2.5 s */
+#define KNOWN		256u	/* senders of DC that may send */
+#define WARM		8u	/* connections */
+#define CONNECT_MS	10000u	/* until connected, if options name no time */
+#define TCP_BACKLOG	16u
 #define SECRET		"a pre-shared key of a test"
 #define WIDE		256		/* senders, at a target of its own */
-#define NOBODY		65534
 #define STEP_MS		60000
-#define SMALL		(64u << 10)	/* bytes, for all HELLOs together */
+#define SMALL		(64u << 10)	/* bytes that are no stranger's */
 #define SERVED_MS	15000u	/* for a message of an innocent */
 
 static struct shared {
 	struct harm harm;
-	_Atomic uint32_t dc_port, wide_port, port, keyed_port, tcp_port;
-	_Atomic bool quit, want;
+	_Atomic uint32_t dc_port, wide_port, tcp_port;
+	_Atomic uint32_t port, other_port, keyed_port;	/* by the CM */
+	_Atomic bool quit, want, anew;
 	_Atomic uint32_t rounds, heard;	/* of the innocent */
 	_Atomic uint64_t longest;	/* ms, of its messages since goes_on() */
+	uint64_t waited;		/* before goes_on() */
+	_Atomic uint64_t known[KNOWN];	/* senders of DC */
+	_Atomic uint32_t known_count;
+	_Atomic bool crowded;		/* all other users connect */
 	_Atomic uint32_t kill_at;	/* a port of DC; 0: kill nobody */
 	_Atomic uint32_t to_kill, killed;
 	_Atomic bool is_sending;	/* the process that is next */
-	uint64_t heap;			/* of the server, in bytes */
+	uint64_t heap, peak;		/* of the server, in bytes */
+	uint64_t counted, forgotten;	/* of them, of prove_heap() */
 	struct rdmamsg_dc_target_attr target, wide;
 	uint32_t bound;			/* initiators of 'wide' */
 	struct rdmamsg_group_stats group;
@@ -91,11 +96,26 @@ static bool iwarp;
 	} while (0)
 #define UNTIL(what)	UNTIL_DOING(what, usleep(1000))
 
+#include "heap.h"
+
 /* ---- the server -------------------------------------------------------- */
 
+static bool is_known(uint64_t sender)
+{
+	for (uint32_t i = 0; i < min(shared->known_count, KNOWN); i++)
+		if (shared->known[i] == sender)
+			return true;
+	return false;
+}
+
+/* Everybody whose session it is sends the same. */
 static void on_dc_message(struct rdmamsg_dc_target *t, struct rdmamsg_msg *msg,
 			  uint64_t sender)
 {
+	if (msg->len != 1 || *(const char *)msg->data != 'x')
+		harmed("server: a forged message of %u bytes", msg->len);
+	if (!is_known(sender))
+		harmed("server: a message of nobody");
 	rdmamsg_msg_free(msg);
 }
 
@@ -104,10 +124,18 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	rdmamsg_msg_free(msg);
 }
 
+static void note_heap(const struct rdmamsg *of)
+{
+	shared->heap = heap(of);
+	shared->peak = max(shared->peak, shared->heap);
+}
+
 static void tell(struct rdmamsg_dc_target *t, struct rdmamsg_dc_target *wide,
 		 struct rdmamsg_group *g)
 {
-	shared->heap = mallinfo2().uordblks;
+	if (shared->anew)
+		shared->peak = shared->heap;
+	shared->anew = false;
 	shared->target.size = sizeof(shared->target);
 	shared->wide.size = sizeof(shared->wide);
 	shared->bound = wide->dc ? wide->dc->bound : 0;
@@ -119,9 +147,17 @@ static void tell(struct rdmamsg_dc_target *t, struct rdmamsg_dc_target *wide,
 	shared->want = false;
 }
 
+static void publish(struct rdmamsg_group *g)
+{
+	static uint8_t data[MESSAGE_LEN];
+	const int ret = rdmamsg_publish(g, data, sizeof(data));
+
+	if (ret && ret != -EAGAIN && ret != -ENOTCONN)
+		harmed("server: %s", rdmamsg_error());
+}
+
 static int server(void)
 {
-	static uint8_t data[3000];
 	struct rdmamsg_dc_target_options to = {
 		.size = sizeof(to), .access_key = KEY, .max_senders = SENDERS,
 		.on_message = on_dc_message,
@@ -147,8 +183,9 @@ static int server(void)
 	struct rdmamsg_listener *l;
 	struct rdmamsg_group *g = NULL;
 	struct rdmamsg *ctx;
-	int ret;
+	uint64_t published_at = 0;
 
+	count_heap();
 	if (rdmamsg_open(&ctx, NULL) ||
 	    rdmamsg_dc_target_create(ctx, address, "0", &to, &t) ||
 	    (!iwarp && rdmamsg_group_join(ctx, GROUP, &go, &g)) ||
@@ -157,11 +194,20 @@ static int server(void)
 		return 1;
 	}
 	shared->port = rdmamsg_listener_port(l);
+	lo.backlog = TCP_BACKLOG;
 	if (!iwarp && rdmamsg_oob_listen(ctx, address, "0", &lo, &l)) {
 		harmed("server: %s", rdmamsg_error());
 		return 1;
 	}
 	shared->tcp_port = rdmamsg_listener_port(l);
+	lo.backlog = 0;
+	/* shall refuse thieves for what they ask, and not for their address */
+	lo.slow_ms = 1;
+	if (rdmamsg_listen(ctx, address, "0", &lo, &l)) {
+		harmed("server: %s", rdmamsg_error());
+		return 1;
+	}
+	shared->other_port = rdmamsg_listener_port(l);
 	lo.key = SECRET;
 	lo.key_len = strlen(SECRET);
 	if (rdmamsg_listen(ctx, address, "0", &lo, &l)) {
@@ -174,25 +220,22 @@ static int server(void)
 		harmed("server: %s", rdmamsg_error());
 		return 1;
 	}
+	prove_heap(ctx);
 	shared->wide_port = rdmamsg_dc_target_port(wide);
 	shared->dc_port = rdmamsg_dc_target_port(t);
 	while (!shared->quit) {
 		if (rdmamsg_wait(ctx, 5) < 0)
 			harmed("server: %s", rdmamsg_error());
-		ret = g ? rdmamsg_publish(g, data, sizeof(data)) : 0;
-		if (ret && ret != -EAGAIN && ret != -ENOTCONN)
-			harmed("server: %s", rdmamsg_error());
+		if (g && now_ms() >= published_at + PUBLISH_MS) {
+			published_at = now_ms();
+			publish(g);
+		}
+		note_heap(ctx);
 		if (shared->want)
 			tell(t, wide, g);
 	}
 	rdmamsg_close(ctx);
 	return 0;
-}
-
-static void ask_server(void)
-{
-	shared->want = true;
-	UNTIL(!shared->want);
 }
 
 /* ---- the innocent ------------------------------------------------------ */
@@ -213,9 +256,24 @@ static void on_failed(struct rdmamsg_dc_sender *s,
 		harmed("innocent: %s", why->text);
 }
 
+static uint64_t heard_at;		/* ms */
+
+/* begun: ms, 0: it waits for nothing. */
+static void waits(uint64_t begun, const char *what)
+{
+	const uint64_t ms = begun ? now_ms() - begun : 0;
+
+	shared->longest = max(shared->longest, ms);
+	if (ms > SERVED_MS && !shared->quit)
+		harmed("innocent: %llu ms for a message of %s",
+		       (unsigned long long)ms, what);
+}
+
 static void on_heard(struct rdmamsg_group *g,
 		     const struct rdmamsg_group_message *msg)
 {
+	waits(heard_at, "the group");
+	heard_at = now_ms();
 	shared->heard++;
 }
 
@@ -236,10 +294,13 @@ static int dc_address(struct rdmamsg *ctx, uint32_t to, void (*sent)(
 	};
 	struct rdmamsg_dc_sender *s;
 	char port[8];
+	int err = rdmamsg_dc_sender_create(ctx, &so, &s);
 
+	if (err)
+		return err;
+	shared->known[shared->known_count++ % KNOWN] = s->id;
 	snprintf(port, sizeof(port), "%u", to);
-	return rdmamsg_dc_sender_create(ctx, &so, &s) ?:
-	       rdmamsg_dc_address_create(s, address, port, KEY, NULL, ret);
+	return rdmamsg_dc_address_create(s, address, port, KEY, NULL, ret);
 }
 
 static int innocent(void)
@@ -265,9 +326,10 @@ static int innocent(void)
 		return 1;
 	}
 	while (!shared->quit) {
-		if (sent && begun)
-			shared->longest = max(shared->longest,
-					      now_ms() - begun);
+		waits(begun, "DC");
+		waits(heard_at, "the group");
+		if (sent)
+			begun = 0;
 		if (sent && !rdmamsg_dc_send(a, "x", 1, 0, &sent)) {
 			begun = now_ms();
 			sent = false;
@@ -286,19 +348,30 @@ static bool goes_on(void)
 	const uint32_t rounds = shared->rounds + 10;
 	const uint32_t heard = shared->heard + (iwarp ? 0 : 10);
 
+	/* an innocent that waits for long says so itself */
 	UNTIL(harm->done || (shared->rounds >= rounds &&
 			     shared->heard >= heard));
-	if (shared->longest > SERVED_MS)
-		harmed("innocent: %llu ms for a message",
-		       (unsigned long long)shared->longest);
+	shared->waited = shared->longest;
 	shared->longest = 0;
 	return !harm->done && shared->rounds >= rounds &&
 	       shared->heard >= heard;
 }
 
-/* ---- the stranger, with DC --------------------------------------------- */
+/* ---- the strangers ----------------------------------------------------- */
 
 static struct rdmamsg *ctx;
+static struct soft_dev *dev;
+
+static void ask_server(void)
+{
+	shared->want = true;
+	UNTIL(!shared->want);
+}
+
+#include "budget.h"
+
+/* ---- with DC ----------------------------------------------------------- */
+
 static bool was_sent;
 
 static void on_stranger_sent(struct rdmamsg_dc_sender *s,
@@ -308,291 +381,51 @@ static void on_stranger_sent(struct rdmamsg_dc_sender *s,
 	was_sent = !status;
 }
 
-/* Its own session leads to the target. */
-static struct dc_session *begin_dc(void)
-{
-	struct rdmamsg_dc_address *a;
-
-	if (dc_address(ctx, shared->dc_port, on_stranger_sent, &a) ||
-	    rdmamsg_dc_send(a, "x", 1, 0, &was_sent))
-		return NULL;
-	UNTIL_DOING(was_sent, rdmamsg_wait(ctx, 5));
-	return was_sent ? a->session : NULL;
-}
-
-static bool post(struct dc_session *x, const struct dc_frame *f,
-		 const struct dc_hello_frame *h)
-{
-	uint8_t *slot;
-
-	UNTIL_DOING(rdmamsg__peer_bind(&x->peer) &&
-		    rdmamsg__peer_room(&x->peer), rdmamsg_wait(ctx, 1));
-	if (!rdmamsg__peer_room(&x->peer))
-		return false;
-	slot = rdmamsg__peer_slot(&x->peer);
-	rdmamsg__dcf_encode(f, slot);
-	if (h)
-		rdmamsg__dcf_hello_encode(h, slot);
-	rdmamsg__peer_send(&x->peer, h ? DCF_HELLO_LEN : DCF_LEN,
-			   (struct dc_tx){ .kind = FLIGHT_FRAME });
-	return rdmamsg_wait(ctx, 0) >= 0;
-}
-
-static uint64_t random64(void)
-{
-	uint64_t x = 0;
-
-	(void)!getrandom(&x, sizeof(x), 0);
-	return x;
-}
-
-/* HELLO after HELLO, as many senders. */
-static void hellos(struct dc_session *x)
-{
-	struct dc_frame f = { .type = DCF_HELLO };
-	struct dc_hello_frame h = { .key = x->peer.port->key };
-	uint64_t heap, sessions;
-	uint32_t n = 0;
-
-	rdmamsg__port_place(x->peer.port, &h.place);
-	ask_server();
-	heap = shared->heap;
-	sessions = shared->target.sessions;
-	do {
-		f.token = random64();
-		h.sender = random64();
-		h.token = random64();
-		h.handle = n;
-	} while (post(x, &f, &h) && ++n < HELLOS);
-	UNTIL_DOING(!rdmamsg__peer_busy(&x->peer), rdmamsg_wait(ctx, 5));
-	ask_server();
-	verdict("dc-hellos", n == HELLOS && shared->heap <= heap + SMALL &&
-		shared->target.sessions == sessions && goes_on(),
-		"%u HELLOs, %lld bytes more at the server, %llu sessions, then "
-		"%llu; %s", n, (long long)(shared->heap - heap),
-		(unsigned long long)sessions,
-		(unsigned long long)shared->target.sessions, harm->text);
-}
-
-/* Frames to end the sessions of others, whose handles are small numbers. */
-static void guesses(struct dc_session *x)
-{
-	uint64_t sessions = shared->target.sessions;
-	uint32_t n = 0;
-	struct dc_frame f = { .type = DCF_BYE };
-
-	do {
-		f.handle = n % 8;
-		f.token = random64();
-	} while (post(x, &f, NULL) && ++n < GUESSES);
-	UNTIL_DOING(!rdmamsg__peer_busy(&x->peer), rdmamsg_wait(ctx, 5));
-	ask_server();
-	verdict("dc-guesses", n == GUESSES && goes_on() &&
-		shared->target.sessions == sessions, "%u guesses, %llu "
-		"sessions, then %llu; %s", n, (unsigned long long)sessions,
-		(unsigned long long)shared->target.sessions, harm->text);
-}
-
+#include "floods.h"
 #include "killed.h"
+#include "nacks.h"
 
-/* ---- the stranger, in the group ---------------------------------------- */
+/* ---- at listeners ------------------------------------------------------ */
 
-static struct rdmamsg_group *join(void)
+static struct rdmamsg_ep *connects(void)
 {
-	const struct rdmamsg_group_options go = {
-		.size = sizeof(go), .flags = RDMAMSG_GROUP_SUBSCRIBE,
-	};
-	struct rdmamsg_group *g;
-
-	if (rdmamsg_group_join(ctx, GROUP, &go, &g))
-		return NULL;
-	UNTIL_DOING(!list_empty(&g->members), rdmamsg_wait(ctx, 5));
-	return list_empty(&g->members) ? NULL : g;
-}
-
-/* Ranges of each kind, around the next number of a publisher. */
-static struct frame_range range(uint32_t next, uint32_t n)
-{
-	const uint32_t oldest = next - KEPT;
-
-	switch (n % 8) {
-	case 0:		/* overlaps with those before and after it */
-		return (struct frame_range){ oldest + n / 8 % KEPT, KEPT / 2,
-					     0, FRAME_TO_END };
-	case 1:		/* without an end */
-		return (struct frame_range){ oldest, UINT32_MAX, 0,
-					     FRAME_TO_END };
-	case 2:		/* begins long ago, and passes the end */
-		return (struct frame_range){ next - 0x7fffffff, UINT32_MAX, 0,
-					     FRAME_TO_END };
-	case 3:		/* not published yet */
-		return (struct frame_range){ next + 0x10000, 0x10000, 0,
-					     FRAME_TO_END };
-	case 4:		/* backwards: refused */
-		return (struct frame_range){ oldest, 1, 9, 3 };
-	case 5:		/* fragments that the message has not */
-		return (struct frame_range){ next - 1, 1, 500, 60000 };
-	case 6:		/* around the wrap */
-		return (struct frame_range){ UINT32_MAX - n, 2 * n + 1, 0,
-					     FRAME_TO_END };
-	default:	/* nothing: refused */
-		return (struct frame_range){ oldest, 0, 0, FRAME_TO_END };
-	}
-}
-
-/* A NACK of one range of everything, or of many of all kinds. */
-static void fill(struct frame *f, uint8_t *payload, uint32_t next, uint32_t n)
-{
-	const struct frame_range all = { next - KEPT, KEPT, 0, FRAME_TO_END };
-	const bool one = n % 2;
-
-	f->length = one ? 1 : RANGES;
-	f->data_len = f->length * FRAME_RANGE_LEN;
-	for (uint32_t i = 0; i < f->length; i++) {
-		const struct frame_range r = one ? all : range(next, n + i);
-
-		rdmamsg__range_encode(&r, payload + i * FRAME_RANGE_LEN);
-	}
-}
-
-/* Asks for the whole history, again and again, and for what is not there. */
-static void nacks(void)
-{
-	static uint8_t payload[RANGES * FRAME_RANGE_LEN];
-	struct rdmamsg_group *g = join();
-	const struct member *m = g ? list_first(&g->members, struct member,
-						node) : NULL;
-	struct frame f = { .type = FRAME_NACK, .data = payload };
-	struct rdmamsg_group_stats before;
-	uint64_t begun = now_ms(), most;
-	struct carrier_to to;
-	uint32_t n = 0;
-
-	if (!m || rdmamsg__carrier_way(g->carrier, &m->from, &to)) {
-		verdict("group-requests", false, "no publisher: %s",
-			rdmamsg_error());
-		return;
-	}
-	ask_server();
-	before = shared->group;
-	f.sender = m->who.id;
-	while (n < NACKS && now_ms() < begun + STEP_MS) {
-		fill(&f, payload, m->stream.next, n);
-		n += !rdmamsg__group_send_frame(g, &to, &f);
-		(void)rdmamsg_wait(ctx, 0);
-	}
-	rdmamsg__carrier_drop_ah(g->carrier, to.ah);
-	UNTIL_DOING((ask_server(), shared->group.requests >=
-		     before.requests + NACKS / 2), rdmamsg_wait(ctx, 5));
-	/* of the last second before it, and meanwhile */
-	most = 4 * (shared->group.sent_datagrams -
-		    shared->group.sent_repeated) +
-	       50 * ((now_ms() - begun) / 1000 + 2);
-	verdict("group-requests", n == NACKS && goes_on() &&
-		shared->group.sent_repeated - before.sent_repeated <= most,
-		"%u requests, %llu datagrams for them, at most %llu; %s", n,
-		(unsigned long long)(shared->group.sent_repeated -
-				     before.sent_repeated),
-		(unsigned long long)most, harm->text);
-}
-
-/* ---- the stranger, at the listener ------------------------------------- */
-
-static struct rdma_event_channel *channel;
-
-/* Waits for the event, whose private data may be a hello. */
-static bool await(enum rdma_cm_event_type type, struct proto_hello *ret)
-{
-	struct pollfd fd = { channel->fd, POLLIN, 0 };
-	struct rdma_cm_event *ev;
-	bool good;
-
-	if (poll(&fd, 1, STEP_MS) != 1 || soft_cma_get_cm_event(channel, &ev))
-		return false;
-	good = ev->event == type;
-	if (ret)
-		(void)rdmamsg__hello_decode(ret, ev->param.conn.private_data,
-					    ev->param.conn.private_data_len);
-	(void)soft_cma_ack_cm_event(ev);
-	return good;
-}
-
-/* Returns true if the request is rejected. */
-static bool ask_for_session(struct proto_hello *ret)
-{
-	uint8_t hello[PROTO_HELLO_MAX], data[PROTO_LANE_DATA_LEN];
-	struct sockaddr_in at = {
-		.sin_family = AF_INET, .sin_port = htons((uint16_t)shared->port),
-	};
-	struct rdma_conn_param param = { .private_data = hello, .qp_num = 1 };
-	struct rdma_cm_id *id;
-	bool good;
-	struct proto_hello h = {
-		.lowest = PROTO_VERSION, .highest = PROTO_VERSION,
-		.features = PROTO_FEATURE_RESUME | PROTO_FEATURE_LANE,
-		.epoch = 1, .data = data, .data_len = sizeof(data),
-	};
-
-	(void)!getrandom(data, sizeof(data), 0);
-	param.private_data_len = (uint8_t)rdmamsg__hello_encode(&h, hello);
-	inet_pton(AF_INET, address, &at.sin_addr);
-	if (soft_cma_create_id(channel, &id, NULL, RDMA_PS_TCP))
-		return false;
-	good = !soft_cma_resolve_addr(id, NULL, (struct sockaddr *)&at, 2000) &&
-	       await(RDMA_CM_EVENT_ADDR_RESOLVED, NULL) &&
-	       !soft_cma_resolve_route(id, 2000) &&
-	       await(RDMA_CM_EVENT_ROUTE_RESOLVED, NULL) &&
-	       !soft_cma_connect(id, &param) &&
-	       await(RDMA_CM_EVENT_REJECTED, ret);
-	(void)soft_cma_destroy_id(id);
-	return good;
-}
-
-static bool connect_once(void)
-{
-	const struct rdmamsg_ep_options opts = {
-		.size = sizeof(opts), .timeout_ms = STEP_MS,
-	};
+	const struct rdmamsg_ep_options opts = { .size = sizeof(opts) };
 	struct rdmamsg_ep *ep;
 	char port[8];
 
 	snprintf(port, sizeof(port), "%u", shared->port);
-	if (rdmamsg_connect_wait(ctx, address, port, &opts, STEP_MS, &ep))
-		return false;
-	(void)rdmamsg_ep_close_wait(ep, STEP_MS);
-	return true;
+	return rdmamsg_connect_wait(ctx, address, port, &opts, STEP_MS, &ep) ?
+	       NULL : ep;
 }
 
-/* Sessions that nobody has, with new connections between them. */
-static void sessions(void)
+/* Returns the ms until connected, or UINT64_MAX. */
+static uint64_t connect_once(void)
 {
-	uint64_t begun = now_ms();
-	uint32_t told = 0, later = 0, other = 0, let_in = 0;
+	const uint64_t begun = now_ms();
+	struct rdmamsg_ep *ep = connects();
+	const uint64_t took = ep ? now_ms() - begun : UINT64_MAX;
 
-	channel = soft_cma_create_event_channel();
-	for (uint32_t i = 0; channel && i < ASKS; i++) {
-		struct proto_hello h = { 0 };
-
-		if (!ask_for_session(&h))
-			other++;
-		else if (h.reject == PROTO_REJECT_SESSION)
-			told++;
-		else if (h.reject == PROTO_REJECT_LIMIT &&
-			 rdmamsg__limit_passes(h.limit))
-			later++;
-		let_in += i % 50 == 0 && connect_once();
-	}
-	if (channel)
-		soft_cma_destroy_event_channel(channel);
-	verdict("sessions-of-nobody", told + later == ASKS && let_in == 3 &&
-		told <= DOOR_ASKS * ((now_ms() - begun) / 1000 + 1) &&
-		goes_on(), "%u told, %u later, %u otherwise; %u new "
-		"connections; %s", told, later, other, let_in, harm->text);
+	if (ep)
+		(void)rdmamsg_ep_close_wait(ep, STEP_MS);
+	return took;
 }
 
+/* The server's pool keeps what connections at the same time have needed. */
+static void warm_up(void)
+{
+	struct rdmamsg_ep *ep[WARM];
+
+	for (unsigned int i = 0; i < WARM; i++)
+		ep[i] = connects();
+	for (unsigned int i = 0; i < WARM; i++)
+		if (ep[i])
+			(void)rdmamsg_ep_close_wait(ep[i], STEP_MS);
+}
+
+#include "asks.h"
 #include "tcp.h"
 
-/* ---- the stranger, with a request that it has seen --------------------- */
+/* ---- with a request that was seen -------------------------------------- */
 
 static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 {
@@ -631,92 +464,7 @@ static void cut(struct rdmamsg_ep *ep)
 }
 
 #include "thieves.h"
-
-/* The owner is served, over the lane that it has and over the next one. */
-static bool is_served(struct rdmamsg *of, struct rdmamsg_ep *owner,
-		      const bool *closed)
-{
-	if (rdmamsg_send_wait(owner, "x", 1, 0, STEP_MS))
-		return false;
-	cut(owner);
-	UNTIL_DOING(*closed || owner->resume->resumes,
-		    (void)rdmamsg_wait(of, 5));
-	return !*closed && owner->resume->resumes == 1 &&
-	       !rdmamsg_send_wait(owner, "x", 1, 0, STEP_MS);
-}
-
-static void replays(void)
-{
-	const struct rdmamsg_options oo = {
-		.size = sizeof(oo), .key = SECRET, .key_len = strlen(SECRET),
-	};
-	struct rdmamsg_ep *owner;
-	struct rdmamsg *of;
-	uint32_t taken = 0;
-	bool closed, served;
-
-	if (rdmamsg_open(&of, &oo)) {
-		verdict("replays", false, "%s", rdmamsg_error());
-		return;
-	}
-	owner = resumable(of, shared->keyed_port, STEP_MS, &closed);
-	if (!owner || !owner->resume->agreed) {
-		verdict("replays", false, "no session: %s", rdmamsg_error());
-		rdmamsg_close(of);
-		return;
-	}
-	for (uint32_t i = 0; i < REPLAYS; i++)
-		taken += replay(owner, 0);
-	served = is_served(of, owner, &closed);
-	/* the owner has used this request; older ones, and one far ahead */
-	taken += replay(owner, -1);
-	taken += replay(owner, -1000);
-	taken += replay(owner, 1000);
-	served = served && !rdmamsg_send_wait(owner, "x", 1, 0, STEP_MS);
-	verdict("replays", !taken && served && goes_on(),
-		"%u of %u replays got the session; the owner %s served; %s",
-		taken, REPLAYS + 3, served ? "is" : "is not", harm->text);
-	rdmamsg_close(of);
-	rdmamsg_ep_release(owner);
-}
-
-/* ---- another user of the host ------------------------------------------ */
-
-/* Fills the backlogs of all nodes, as fast as it can. */
-static int crowd(void)
-{
-	struct sockaddr_un un = { .sun_family = AF_UNIX };
-	const unsigned int uid = getuid();
-
-	/* the kernel forgets the parent's end with the user */
-	if (setgid(NOBODY) || setuid(NOBODY) ||
-	    prctl(PR_SET_PDEATHSIG, SIGKILL))
-		return 1;
-	for (unsigned int i = 0; !shared->quit; i++) {
-		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
-		int n = snprintf(un.sun_path + 1, sizeof(un.sun_path) - 1,
-				 "rdmamsg-soft/%u/%s/node/%u", uid,
-				 getenv("RDMAMSG_SOFT_FABRIC"), i % 4);
-
-		(void)connect(fd, (struct sockaddr *)&un,
-			      (socklen_t)(offsetof(struct sockaddr_un,
-						   sun_path) + 1 + (size_t)n));
-		close(fd);
-	}
-	/* a sanitizer cannot look for leaks as this user */
-	_exit(0);
-}
-
-static void connects(void)
-{
-	uint32_t n = 0;
-
-	while (n < CONNECTS && connect_once())
-		n++;
-	verdict("crowded-names", n == CONNECTS && goes_on(),
-		"%u of %u have connected: %s; %s", n, CONNECTS,
-		n == CONNECTS ? "" : rdmamsg_error(), harm->text);
-}
+#include "users.h"
 
 /* ---- all --------------------------------------------------------------- */
 
@@ -727,6 +475,7 @@ static const char *const not_on_iwarp[] = {
 	"dc-killed # iWARP has no datagrams",
 	"group-requests # iWARP has no datagrams",
 	"sessions-of-nobody # iWARP connects queue pairs only",
+	"tcp-silent # iWARP connects by the connection manager",
 	"tcp-strangers # iWARP connects by the connection manager", NULL,
 };
 
@@ -748,8 +497,8 @@ int main(int argc, char **argv)
 {
 	const char *device = getenv("RDMAMSG_DEVICE");
 	const char *link = getenv("RDMAMSG_SOFT_LINK");
-	pid_t pids[5];
-	int n = 3;
+	pid_t pids[3], users[USERS];
+	unsigned int n = 0;
 
 	if (!device || strcmp(device, "soft") ||
 	    !getenv("RDMAMSG_SOFT_FABRIC")) {
@@ -768,31 +517,38 @@ int main(int argc, char **argv)
 	pids[0] = start(server);
 	pids[1] = start(innocent);
 	pids[2] = start(killer);
-	UNTIL(harm->done || iwarp || shared->heard >= 2 * KEPT);
-	/* only root can become another user */
-	while (!getuid() && n < 5)
-		pids[n++] = start(crowd);
-	if (rdmamsg_open(&ctx, NULL) || !goes_on()) {
+	UNTIL(harm->done || iwarp || shared->heard >= KEPT + 10);
+	while (can_crowd() && n < USERS) {
+		users[n] = start(n < USERS_ALWAYS ? crowd_always : crowd_later);
+		n++;
+	}
+	if (rdmamsg_open(&ctx, NULL) || soft_open(&dev) || !goes_on()) {
 		printf("not ok innocent: %s %s\n", harm->text,
 		       rdmamsg_error());
 		return 1;
 	}
+	heap_is_counted();
+	warm_up();
 	if (iwarp) {
 		for (const char *const *one = not_on_iwarp; *one; one++)
 			printf("skip %s\n", *one);
 	} else {
 		by_datagrams();
 		sessions();
-		tcp_crowd();
+		tcp_silent();
+		tcp_garbage();
 	}
-	replays();
-	connects();
+	crowded_names();
+	/* the server keeps what the thieves leave for a while */
+	replays("replays", shared->keyed_port, SECRET);
+	replays("replays-without-key", shared->other_port, NULL);
 	verdict("innocent", goes_on(), "%u rounds, %u messages heard; %s",
 		shared->rounds, shared->heard, harm->text);
 	shared->quit = true;
+	soft_dev_put(dev);
 	rdmamsg_close(ctx);
-	while (n-- > 3)
-		ended_well(pids[n], "crowd");
+	while (n--)
+		ended_well(users[n], "crowd");
 	ended_well(pids[2], "killer");
 	ended_well(pids[1], "innocent");
 	ended_well(pids[0], "server");

@@ -3,7 +3,13 @@
 #ifndef HOSTILE_THIEVES_H
 #define HOSTILE_THIEVES_H
 
-/* The owner's session, at the listener without a key. */
+#define REPLAYS		5
+#define REPLAY_MS	500		/* in which a replay may try */
+#define THIEVES		2u		/* at a time */
+/* bytes of the server for its own session, which waits for it to come back */
+#define THIEF_EACH	(2u << 20)
+
+/* Another session, at the listener without a key. */
 struct thief {
 	struct rdmamsg_ep *ep;
 	bool closed, taken;
@@ -21,7 +27,7 @@ static bool begin_theft(struct thief *t, const struct rdmamsg_ep *owner,
 	struct resume *r;
 
 	t->taken = false;
-	t->ep = resumable(ctx, shared->port, REPLAY_MS, &t->closed);
+	t->ep = resumable(ctx, shared->other_port, REPLAY_MS, &t->closed);
 	r = t->ep ? t->ep->resume : NULL;
 	if (!r || !r->agreed)
 		return false;
@@ -64,7 +70,7 @@ static void end_theft(struct thief *t)
  */
 static bool replay(const struct rdmamsg_ep *owner, int32_t ahead)
 {
-	struct thief t[2] = { 0 };
+	struct thief t[THIEVES] = { 0 };
 	const bool can = begin_theft(&t[0], owner, ahead) &&
 			 begin_theft(&t[1], owner, ahead);
 
@@ -79,6 +85,60 @@ static bool replay(const struct rdmamsg_ep *owner, int32_t ahead)
 	end_theft(&t[0]);
 	end_theft(&t[1]);
 	return t[0].taken || t[1].taken;
+}
+
+/* The owner is served, over the lane that it has and over the next one. */
+static bool is_served(struct rdmamsg *of, struct rdmamsg_ep *owner,
+		      const bool *closed)
+{
+	if (rdmamsg_send_wait(owner, "x", 1, 0, STEP_MS))
+		return false;
+	cut(owner);
+	UNTIL_DOING(*closed || owner->resume->resumes,
+		    (void)rdmamsg_wait(of, 5));
+	return !*closed && owner->resume->resumes == 1 &&
+	       !rdmamsg_send_wait(owner, "x", 1, 0, STEP_MS);
+}
+
+/* Steals from an owner with a pre-shared key, or without: NULL. */
+static void replays(const char *name, uint32_t port, const char *key)
+{
+	const struct rdmamsg_options oo = {
+		.size = sizeof(oo), .key = key, .key_len = key ? strlen(key) : 0,
+	};
+	struct attack b;
+	struct rdmamsg_ep *owner;
+	struct rdmamsg *of;
+	uint32_t taken = 0;
+	bool closed, served;
+
+	if (rdmamsg_open(&of, &oo)) {
+		verdict(name, false, "%s", rdmamsg_error());
+		return;
+	}
+	owner = resumable(of, port, STEP_MS, &closed);
+	if (!owner || !owner->resume->agreed) {
+		verdict(name, false, "no session: %s", rdmamsg_error());
+		rdmamsg_close(of);
+		return;
+	}
+	b = begin_attack();
+	for (uint32_t i = 0; i < REPLAYS; i++)
+		taken += replay(owner, 0);
+	served = is_served(of, owner, &closed);
+	/* the owner has used this request; older ones, and one far ahead */
+	taken += replay(owner, -1);
+	taken += replay(owner, -1000);
+	taken += replay(owner, 1000);
+	served = served && !rdmamsg_send_wait(owner, "x", 1, 0, STEP_MS);
+	verdict(name, !taken && served && in_budget(&b, (struct cost){
+			.strangers = (REPLAYS + 3) * THIEVES,
+			.each = THIEF_EACH, .stays = true, .times = 4,
+		}),
+		"%u of %u replays got the session; the owner %s served; %s",
+		taken, REPLAYS + 3, served ? "is" : "is not", harm->text);
+	rdmamsg_close(of);
+	rdmamsg_ep_release(owner);
 }
 
 #endif
