@@ -290,6 +290,21 @@ static void do_shutdown(void)
 	close_ctx(SERVER);
 }
 
+/* Nobody drives the other end, if there is one, so its end is not graceful. */
+static void do_shutdown_wait(void)
+{
+	int n;
+
+	ends[CLIENT].expected_end = ends[SERVER].expected_end = true;
+	n = told(rdmamsg_shutdown_wait(ctxs[SERVER], 50));
+	if (n > 1)
+		fail("shutting down: %d connections of 1", n);
+	close_ctx(SERVER);
+	if (!drive(is_closed, BODY_MS))
+		fail("shutting down: the other end is not told");
+	close_ctx(CLIENT);
+}
+
 /* Aborts with all kinds of operations in flight. */
 static void abort_by(void (*end)(struct rdmamsg_ep *ep))
 {
@@ -471,6 +486,10 @@ const struct scenario message_scenarios[] = {
 	{ "close-with", CONNECTED, do_close_with },
 	{ "close-behind", CONNECTED, do_close_behind },
 	{ "shutdown", CONNECTED, do_shutdown },
+	{ "shutdown-wait", LISTENING, do_shutdown_wait },
+	/* each waits for the peer; the others fail in "shutdown" */
+	{ "shutdown-in-vain", CONNECTED, do_shutdown_wait,
+	  .calls = " malloc disconnect " },
 	{ "abort", CONNECTED, do_abort },
 	{ "abort-with", CONNECTED, do_abort_with },
 	{ "teardown", CONNECTED, do_teardown },
