@@ -28,7 +28,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
-SOURCES = ("lib", "cm", "include")
+SOURCES = ("lib", "cm", "include", "samples/info")
 
 # Run in this order when no hint has noticed: a little of everything.
 DEFAULT = """
@@ -218,6 +218,13 @@ class Suites:
             return (["tests/fault/nth"] + preload,
                     [self.below(os.path.join(self.build, "tests/fault/nth"),
                                 what)], soft)
+        if kind == "info":
+            # samples/run.sh has the tests of rdmamsg-info
+            return (["samples/rdmamsg-info", "samples/rdmamsg-perf"],
+                    [["sh", os.path.join(self.tree, "samples/run.sh"),
+                      self.build, "127.0.0.1", f"info-{what}"]],
+                    {"RDMAMSG_DEVICE": "soft",
+                     "RDMAMSG_SOFT_FABRIC": f"mutant-{os.getpid()}"})
         if kind == "chaos":
             return (["tests/chaos/chaos"] + preload,
                     [self.script("chaos", "run.sh") +
