@@ -69,7 +69,7 @@ struct rdmamsg_listener {
 	struct rdmamsg_listener_handlers on;
 	struct rdmamsg_ep_options ep;	/* points to copies: */
 	struct rdmamsg_ep_tuning ep_tuning;
-	struct rdmamsg_handlers ep_on;
+	struct rdmamsg_ep_handlers ep_on;
 	uint8_t ep_hello[PROTO_HELLO_DATA_MAX];
 	void *ep_setup;
 	char *device, *announce;
@@ -88,9 +88,9 @@ struct rdmamsg_listener {
 	_Atomic bool draining;		/* no more requests */
 	bool dead;			/* an id is lost */
 	uint64_t removed;		/* times */
-	bool waiting;			/* rdmamsg_accept_wait() uses it */
+	bool waiting;			/* for rdmamsg_listener_accept_wait() */
 	bool closed;			/* if waiting: that call frees it */
-	struct list requests;		/* waiting for rdmamsg_accept_wait() */
+	struct list requests;		/* that wait for that call */
 	uint32_t object;		/* number in the context */
 };
 

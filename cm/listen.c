@@ -65,7 +65,7 @@ static int copy_ep_options(struct rdmamsg_listener *l,
 
 	if (!ret)
 		ret = rdmamsg__opts_copy(&l->ep_on, sizeof(l->ep_on),
-					 l->ep.handlers, "rdmamsg_handlers");
+					 l->ep.handlers, "rdmamsg_ep_handlers");
 	if (!ret)
 		ret = rdmamsg__ep_options_check(&l->ep);
 	if (!ret)
@@ -324,7 +324,7 @@ err_l:
 	return ret;
 }
 
-/* Requests that wait for rdmamsg_accept_wait(). */
+/* Requests that wait for rdmamsg_listener_accept_wait(). */
 static void turn_away(struct rdmamsg_listener *l)
 {
 	while (!list_empty(&l->requests)) {
@@ -335,7 +335,7 @@ static void turn_away(struct rdmamsg_listener *l)
 		if (l->shared)
 			rdmamsg__shared_port_pass(l, req);
 		else
-			rdmamsg_reject(req, NULL, 0);
+			rdmamsg_request_reject(req, NULL, 0);
 	}
 }
 
@@ -350,7 +350,7 @@ void rdmamsg_listener_close(struct rdmamsg_listener *l)
 		rdmamsg__listener_free(l);
 		return;
 	}
-	/* a callback closes it; rdmamsg_accept_wait() frees it */
+	/* a callback closes it; rdmamsg_listener_accept_wait() frees it */
 	l->closed = true;
 	l->by->unlisten(l);
 }

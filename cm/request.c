@@ -172,7 +172,7 @@ void rdmamsg__request_arrived(struct rdmamsg_listener *l,
 	if (l->on.on_request) {
 		rdmamsg__tell(&ctx->loop, l->on.on_request, l, req);
 	} else if (l->auto_accept) {
-		ret = rdmamsg__try(rdmamsg_accept(req, &l->ep, NULL));
+		ret = rdmamsg__try(rdmamsg_request_accept(req, &l->ep, NULL));
 		if (ret)
 			rdmamsg__accept_failed(l, ret);
 	} else {
@@ -210,14 +210,16 @@ const void *rdmamsg_request_data(const struct rdmamsg_request *req,
 	return req ? req->data : NULL;
 }
 
-int rdmamsg_reject(struct rdmamsg_request *req, const void *data, size_t len)
+int rdmamsg_request_reject(struct rdmamsg_request *req, const void *data,
+			   size_t len)
 {
 	int ret = rdmamsg__request_check(req);
 
 	if (ret)
 		return ret;
 	if (len > RDMAMSG_HELLO_DATA_MAX || (len && !data)) {
-		ret = rdmamsg__fail(-EINVAL, "rdmamsg_reject: at most %d bytes",
+		ret = rdmamsg__fail(-EINVAL,
+				    "rdmamsg_request_reject: at most %d bytes",
 				    RDMAMSG_HELLO_DATA_MAX);
 		len = 0;
 	}
@@ -229,7 +231,8 @@ int rdmamsg_reject(struct rdmamsg_request *req, const void *data, size_t len)
 
 /*
  * Answers the peer that this context takes nothing new. A program that has the
- * request still ends it with rdmamsg_accept() or rdmamsg_reject().
+ * request still ends it with rdmamsg_request_accept() or
+ * rdmamsg_request_reject().
  */
 static void turn_away(struct rdmamsg_request *req)
 {
@@ -323,9 +326,9 @@ int rdmamsg__request_is_open(const struct rdmamsg_request *req)
 	return 0;
 }
 
-int rdmamsg_accept(struct rdmamsg_request *req,
-		   const struct rdmamsg_ep_options *opts,
-		   struct rdmamsg_ep **ret_ep)
+int rdmamsg_request_accept(struct rdmamsg_request *req,
+			   const struct rdmamsg_ep_options *opts,
+			   struct rdmamsg_ep **ret_ep)
 {
 	int ret = rdmamsg__request_check(req);
 
@@ -351,7 +354,7 @@ struct move {
 static bool still_wanted(struct rdmamsg *ctx, struct rdmamsg_request *req)
 {
 	if (ctx->closing) {
-		rdmamsg_reject(req, NULL, 0);
+		rdmamsg_request_reject(req, NULL, 0);
 		return false;
 	}
 	/* another lane of a session that goes on has no place to wait in */

@@ -45,7 +45,7 @@ static void on_path(struct rdmamsg_ep *which,
 	       ev->text);
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_path = on_path,
 };
 
@@ -153,7 +153,7 @@ static bool accept_one(const struct rdmamsg_ep_options *opts)
 	if (rdmamsg_listen(ctx, o.addr, o.port, NULL, &l))
 		return failed("listening");
 	printf("listening on port %u\n", rdmamsg_listener_port(l));
-	ret = rdmamsg_accept_wait(l, opts, -1, &ep);
+	ret = rdmamsg_listener_accept_wait(l, opts, -1, &ep);
 	rdmamsg_listener_close(l);
 	return !ret || failed("accepting");
 }

@@ -57,7 +57,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 
 static int serve(struct rdmamsg *ctx, const char *addr)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_connected = on_connected,
 		.on_closed = on_closed,
 	};
@@ -177,7 +177,7 @@ static int get_key(struct rdmamsg_ep *ep)
 
 static int visit(struct rdmamsg *ctx, const char *addr, const char *port)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_complete = on_complete,
 	};
 	const struct rdmamsg_ep_options opts = {

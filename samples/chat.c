@@ -197,7 +197,7 @@ static void serve_loop(struct rdmamsg *ctx)
 
 static int serve(const char *addr, const char *port)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_connected = on_joined,
 		.on_message = on_line, .on_writable = on_room,
 		.on_closed = on_left,
@@ -291,7 +291,7 @@ static void on_end(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 
 static int join(const char *host, const char *port)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_connected = on_welcome,
 		.on_message = on_text, .on_writable = on_writable,
 		.on_closed = on_end,

@@ -161,8 +161,8 @@ static void on_closed(rdmamsg_ep *ep, const rdmamsg_reason *why)
 
 rdmamsg_ep_options connection::options()
 {
-	static const rdmamsg_handlers on = [] {
-		rdmamsg_handlers ret = {};
+	static const rdmamsg_ep_handlers on = [] {
+		rdmamsg_ep_handlers ret = {};
 
 		ret.size = sizeof(ret);
 		ret.on_connected = on_connected;
@@ -189,7 +189,7 @@ static task serve(rdmamsg_request *req)
 	connection c;
 	rdmamsg_ep_options opts = c.options();
 
-	if (rdmamsg_accept(req, &opts, &c.ep))
+	if (rdmamsg_request_accept(req, &opts, &c.ep))
 		co_return;
 	if (co_await connecting(c))
 		while (message msg = co_await receiving(c))

@@ -83,7 +83,7 @@ static void client_closed(struct rdmamsg_ep *ep,
 
 static void start(struct rdmamsg *ctx, const char *addr, struct program *p)
 {
-	static const struct rdmamsg_handlers server = {
+	static const struct rdmamsg_ep_handlers server = {
 		.size = sizeof(server), .on_message = server_message,
 	}, client = {
 		.size = sizeof(client), .on_connected = client_connected,

@@ -14,7 +14,7 @@ int main(int argc, char **argv)
 	    (argc > 1 ?
 	     rdmamsg_connect_wait(ctx, argv[1], "7777", NULL, 5000, &ep) :
 	     rdmamsg_listen(ctx, NULL, "7777", NULL, &listener) ||
-	     rdmamsg_accept_wait(listener, NULL, -1, &ep)) ||
+	     rdmamsg_listener_accept_wait(listener, NULL, -1, &ep)) ||
 	    rdmamsg_send_wait(ep, "hello", 5, 0, 5000) ||
 	    rdmamsg_recv_wait(ep, 5000, &msg)) {
 		fprintf(stderr, "%s\n", rdmamsg_error());

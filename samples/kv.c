@@ -103,7 +103,7 @@ static void on_put(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 static void on_request(struct rdmamsg_listener *listener,
 		       struct rdmamsg_request *req)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_message = on_put,
 	};
 	struct rdmamsg_key key;
@@ -115,9 +115,9 @@ static void on_request(struct rdmamsg_listener *listener,
 
 	(void)listener;
 	if (rdmamsg_request_get_key(req, region, &key))
-		rdmamsg_reject(req, NULL, 0);
+		rdmamsg_request_reject(req, NULL, 0);
 	else
-		rdmamsg_accept(req, &opts, NULL);
+		rdmamsg_request_accept(req, &opts, NULL);
 }
 
 static void on_signal(int sig)
@@ -175,7 +175,7 @@ static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 /* Waits for a server to listen. Its key has come when the call returns. */
 static void connect_to(const char *host, const char *port)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_complete = on_complete,
 	};
 	const struct rdmamsg_ep_options opts = {

@@ -76,7 +76,7 @@ static void on_closed(struct rdmamsg_ep *of, const struct rdmamsg_reason *why)
 	ep = NULL;
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_complete = on_complete,
 	.on_written = on_written, .on_incoming = on_incoming,
 	.on_closed = on_closed,
@@ -346,7 +346,7 @@ static int serve(const char *addr, const struct rdmamsg_ep_options *opts)
 		return fail("listen");
 	printf("listening on port %u\n", rdmamsg_listener_port(listener));
 	fflush(stdout);
-	return rdmamsg_accept_wait(listener, opts, -1, &ep) ? fail("accept") : 0;
+	return rdmamsg_listener_accept_wait(listener, opts, -1, &ep) ? fail("accept") : 0;
 }
 
 int main(int argc, char **argv)

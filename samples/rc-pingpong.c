@@ -63,7 +63,7 @@ static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 	op->done = true;
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_complete = on_complete,
 };
 
@@ -127,7 +127,7 @@ static int accept_one(struct test *t, const struct rdmamsg_ep_options *opts)
 		return ret;
 	printf("listening on port %u\n", rdmamsg_listener_port(l));
 	fflush(stdout);
-	ret = rdmamsg_accept_wait(l, opts, -1, &t->ep);
+	ret = rdmamsg_listener_accept_wait(l, opts, -1, &t->ep);
 	rdmamsg_listener_close(l);
 	return ret;
 }

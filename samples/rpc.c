@@ -140,7 +140,7 @@ static void on_signal(int sig)
 
 static int serve(const char *addr, const char *port)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_message = on_request,
 		.on_closed = on_gone,
 	};
@@ -268,7 +268,7 @@ static void parse(struct call *c, const char *arg)
 
 static int client(const char *host, const char *port, char **args, int count)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_connected = on_connected,
 		.on_message = on_answer, .on_closed = on_closed,
 	};

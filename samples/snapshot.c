@@ -92,7 +92,7 @@ static void on_tick(struct rdmamsg_timer *timer, void *user)
 	const struct change c = {
 		table.number + 1, rand() % VALUES, rand(),
 	};
-	int ret = rdmamsg_publish(group, &c, sizeof(c));
+	int ret = rdmamsg_group_publish(group, &c, sizeof(c));
 
 	(void)user;
 	if (ret == -EAGAIN || ret == -ENOTCONN)
@@ -134,7 +134,7 @@ static void publish(const char *address, const char *addr, const char *port)
 		.flags = RDMAMSG_GROUP_PUBLISH | RDMAMSG_GROUP_REPAIR,
 		.history = HISTORY,
 	};
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_message = on_asked,
 	};
 	const struct rdmamsg_ep_options ep = {
@@ -270,7 +270,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 
 static void begin(const char *address, const char *host, const char *port)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_connected = on_connected,
 		.on_message = on_table, .on_closed = on_closed,
 	};

@@ -110,7 +110,7 @@ static void on_connected(struct rdmamsg_ep *ep)
 static void listen_on(struct rdmamsg *ctx, const char *addr,
 		      char port[static 8])
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_connected = on_connected,
 		.on_message = on_message,
 	};

@@ -49,7 +49,7 @@ static void on_shutdown(struct rdmamsg *ctx, uint32_t failed)
 
 static unsigned int serve(struct program *p, const char *host)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_message = on_message,
 	};
 	static const struct rdmamsg_ctx_handlers ctx_on = {

@@ -38,7 +38,7 @@ static void on_closed(struct rdmamsg_ep *, const struct rdmamsg_reason *why)
 
 int main()
 {
-	struct rdmamsg_handlers on = { sizeof(on) };
+	struct rdmamsg_ep_handlers on = { sizeof(on) };
 	struct rdmamsg_ep_options opts = { sizeof(opts) };
 	struct rdmamsg_listen_options lo = { sizeof(lo) };
 	struct rdmamsg_listener *l;

@@ -63,7 +63,7 @@ names()
 # "I have a C server with epoll", "I publish ticks", "I evaluate against UCX":
 # each gets from README.md to a program
 names 'a server with epoll' samples/own-loop.c epoll_wait
-names 'publish to many' samples/topic rdmamsg_publish
+names 'publish to many' samples/topic rdmamsg_group_publish
 names 'measure it beside others' man/man1/rdmamsg-perf.1 UCX
 names 'measure it beside others' man/man7/rdmamsg_cost.7 samples/perf/cost.sh
 block c >hello.c

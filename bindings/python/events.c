@@ -256,9 +256,9 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	push_ep(ep, PYR_CLOSED);
 }
 
-const struct rdmamsg_handlers *pyr_ep_handlers(void)
+const struct rdmamsg_ep_handlers *pyr_ep_handlers(void)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on),
 		.on_connected = on_connected,
 		.on_message = on_message,
@@ -292,7 +292,7 @@ static void on_request(struct rdmamsg_listener *listener,
 	if (e)
 		e->object = (uintptr_t)req;
 	else
-		rdmamsg_reject(req, NULL, 0);
+		rdmamsg_request_reject(req, NULL, 0);
 }
 
 static void on_failed(struct rdmamsg_listener *listener, int error)

@@ -82,7 +82,7 @@ size_t pyr_take(struct pyr_queue *q, struct pyr_batch *batch);
 void pyr_closing(struct pyr_queue *q);
 
 /* The handlers, which expect a queue as user of the context. */
-const struct rdmamsg_handlers *pyr_ep_handlers(void);
+const struct rdmamsg_ep_handlers *pyr_ep_handlers(void);
 const struct rdmamsg_ctx_handlers *pyr_ctx_handlers(void);
 const struct rdmamsg_listener_handlers *pyr_listener_handlers(void);
 const struct rdmamsg_group_handlers *pyr_group_handlers(void);

@@ -96,8 +96,8 @@ static void on_event(struct rdmamsg *ctx, struct cm_owner *owner,
 	case RDMA_CM_EVENT_UNREACHABLE:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 		/*
-		 * The program may have the pointer. If so, rdmamsg_accept()
-		 * fails and frees the request.
+		 * The program may have the pointer. If so,
+		 * rdmamsg_request_accept() fails and frees the request.
 		 */
 		req->dead = true;
 		if (!list_empty(&req->wait_node))

@@ -103,11 +103,11 @@ struct rdmamsg_op;
 
 /*
  * Does an operation on the endpoint, in this version of kind RDMAMSG_OP_SEND: a
- * message from at most one entry without a region, with 'tag'. Copies the struct
- * and the entry. The step is done when the memory may change again, not when
- * the peer has the message. There is no cookie. -EINVAL: a field is not 0 that
- * is not used here, which rdmamsg_error() names; -EOPNOTSUPP: another kind, or
- * several entries.
+ * message from at most one entry without a region, with 'tag'. Copies the
+ * struct and the entry. The step is done when the memory may change again, not
+ * when the peer has the message. There is no cookie. -EINVAL: a field is not 0
+ * that is not used here, which rdmamsg_error() names; -EOPNOTSUPP: another
+ * kind, or several entries.
  */
 int rdmamsg_chain_add(struct rdmamsg_chain *chain, uint32_t queue,
 		      struct rdmamsg_ep *ep, const struct rdmamsg_op *op);

@@ -365,8 +365,8 @@ struct rdmamsg_op;
  * it waits, and the library copies entries without a region, up to max_copy
  * bytes, but not those of a SEND, which are lent. Extended atomics without
  * connections are in software, with operands of 4 and 8 bytes; -EOPNOTSUPP:
- * another size, or timeout_ms. An error that the library finds after that arrives as the
- * status. Errors of rdmamsg_dc_send() and of rdmamsg_post().
+ * another size, or timeout_ms. An error that the library finds after that
+ * arrives as the status. Errors of rdmamsg_dc_send() and of rdmamsg_post().
  */
 int rdmamsg_dc_post(struct rdmamsg_dc_address *address,
 		    const struct rdmamsg_op *op);

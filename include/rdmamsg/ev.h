@@ -21,8 +21,8 @@ int rdmamsg_ev_start(struct ev_loop *loop, struct rdmamsg *ctx,
 		     struct rdmamsg_ev **ret);
 
 /*
- * Removes the watcher, in a callback, too. Call it before the loop is destroyed,
- * and before rdmamsg_close() or right after it. ev may be NULL.
+ * Removes the watcher, in a callback, too. Call it before the loop is
+ * destroyed, and before rdmamsg_close() or right after it. ev may be NULL.
  */
 void rdmamsg_ev_stop(struct rdmamsg_ev *ev);
 

@@ -36,8 +36,8 @@ enum rdmamsg_failover_flag {
  * With STANDBY or LANE, each side keeps a copy of the messages that the peer
  * may not have yet. The side that has connected connects again, to the address
  * it connected to, to 'host', and to the addresses that the other side has
- * announced, in turn; the other side needs a listener. Then both send again what
- * the other lacks. Each message arrives once and in order.
+ * announced, in turn; the other side needs a listener. Then both send again
+ * what the other lacks. Each message arrives once and in order.
  */
 struct rdmamsg_failover {
 	size_t size;
@@ -75,7 +75,8 @@ struct rdmamsg_failover {
  * Failover, if on, comes first.
  *
  * Declared for programs and bindings to come. In this version
- * rdmamsg_connect(), rdmamsg_listen() and rdmamsg_accept() answer -EOPNOTSUPP.
+ * rdmamsg_connect(), rdmamsg_listen() and rdmamsg_request_accept() answer
+ * -EOPNOTSUPP.
  */
 struct rdmamsg_reconnect {
 	size_t size;
@@ -111,7 +112,8 @@ struct rdmamsg_disconnect_event {
  * it.
  *
  * Declared for programs and bindings to come. In this version
- * rdmamsg_connect(), rdmamsg_listen() and rdmamsg_accept() answer -EOPNOTSUPP.
+ * rdmamsg_connect(), rdmamsg_listen() and rdmamsg_request_accept() answer
+ * -EOPNOTSUPP.
  */
 struct rdmamsg_on_demand {
 	size_t size;

@@ -19,8 +19,8 @@ int rdmamsg_glib_start(GMainContext *main_context, struct rdmamsg *ctx,
 		       GSource **ret);
 
 /*
- * Destroys the source, in a callback, too, and drops the reference of the caller.
- * Call it before rdmamsg_close() or right after it. source may be NULL.
+ * Destroys the source, in a callback, too, and drops the reference of the
+ * caller. Call it before rdmamsg_close() or right after it. source may be NULL.
  */
 void rdmamsg_glib_stop(GSource *source);
 

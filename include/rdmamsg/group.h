@@ -58,7 +58,7 @@ struct rdmamsg_group_handlers {
 	/*
 	 * The membership is lost: a port, an address or the subnet manager has
 	 * changed. The library joins again. Until on_joined nothing arrives,
-	 * and rdmamsg_publish() gives -EAGAIN.
+	 * and rdmamsg_group_publish() gives -EAGAIN.
 	 */
 	void (*on_lost)(struct rdmamsg_group *group,
 			const struct rdmamsg_reason *why);
@@ -68,7 +68,7 @@ struct rdmamsg_group_handlers {
 	void (*on_gap)(struct rdmamsg_group *group,
 		       const struct rdmamsg_group_sender *sender,
 		       uint32_t first, uint32_t last);
-	/* rdmamsg_publish() gave -EAGAIN, and may now be tried again. */
+	/* rdmamsg_group_publish() gave -EAGAIN, and may now be tried again. */
 	void (*on_writable)(struct rdmamsg_group *group);
 	/*
 	 * The membership is over, or was never made. Nothing comes after it,
@@ -78,8 +78,9 @@ struct rdmamsg_group_handlers {
 			  const struct rdmamsg_reason *why);
 	/*
 	 * The device has sent the n-th published message, all of its datagrams:
-	 * n as in sent_messages, from 1. In order, once for each message, before
-	 * on_closed. One that was in the queue at on_lost may be left out.
+	 * n as in sent_messages, from 1. In order, once for each message,
+	 * before on_closed. One that was in the queue at on_lost may be left
+	 * out.
 	 */
 	void (*on_sent)(struct rdmamsg_group *group, uint64_t n);
 };
@@ -116,9 +117,10 @@ struct rdmamsg_group_options {
  * Joins a group. 'address' is an IPv4 or IPv6 multicast address, or an MGID:
  * "ff..." with all of its eight parts, which needs source or device. A port may
  * follow, as in 239.1.2.3:7000 or [ff15::1]:7000, and is ignored. on_joined or
- * on_closed tells the result within timeout_ms: with -EOPNOTSUPP, the device has
- * no multicast. These errors come at once: -EINVAL: not a multicast address, or
- * a wrong option; -ENODEV, -ENXIO, -EADDRNOTAVAIL, -EACCES, -ENOMEM, -EMFILE.
+ * on_closed tells the result within timeout_ms: with -EOPNOTSUPP, the device
+ * has no multicast. These errors come at once: -EINVAL: not a multicast
+ * address, or a wrong option; -ENODEV, -ENXIO, -EADDRNOTAVAIL, -EACCES,
+ * -ENOMEM, -EMFILE.
  */
 int rdmamsg_group_join(struct rdmamsg *ctx, const char *address,
 		       const struct rdmamsg_group_options *opts,
@@ -132,17 +134,18 @@ void *rdmamsg_group_user(const struct rdmamsg_group *group);
  * follows; -EMSGSIZE: larger than max_message, or in raw mode than the
  * path's MTU; -ENOTCONN: not joined; -EPERM: it does not publish.
  */
-int rdmamsg_publish(struct rdmamsg_group *group, const void *data, size_t len);
+int rdmamsg_group_publish(struct rdmamsg_group *group, const void *data,
+			  size_t len);
 
 struct rdmamsg_op;
 
 /*
  * The same of the struct of <rdmamsg/post.h>, kind RDMAMSG_OP_SEND: one message
  * from up to RDMAMSG_SEGMENTS_MAX entries without regions. All is copied, so
- * that the memory is free when the call returns, and there is no cookie; on_sent
- * counts the messages. In raw mode with RDMAMSG_OP_IMM the datagram has 'imm'.
- * The errors of rdmamsg_publish(). -EINVAL: a field is not 0 that is not used
- * here, which rdmamsg_error() names; -EOPNOTSUPP: another kind, or
+ * that the memory is free when the call returns, and there is no cookie;
+ * on_sent counts the messages. In raw mode with RDMAMSG_OP_IMM the datagram has
+ * 'imm'. The errors of rdmamsg_group_publish(). -EINVAL: a field is not 0 that
+ * is not used here, which rdmamsg_error() names; -EOPNOTSUPP: another kind, or
  * RDMAMSG_OP_IMM without raw mode.
  */
 int rdmamsg_group_post(struct rdmamsg_group *group,

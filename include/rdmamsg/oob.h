@@ -39,8 +39,8 @@ struct rdmamsg_path {
 /*
  * Used like rdmamsg_connect() and rdmamsg_listen(), but host and service are a
  * TCP address, IPv4 or IPv6. The two sides exchange records of their queue
- * pairs over TCP. rdmamsg_accept(), rdmamsg_reject() and all other calls are
- * the same. -EOPNOTSUPP: the device is iWARP.
+ * pairs over TCP. rdmamsg_request_accept(), rdmamsg_request_reject() and all
+ * other calls are the same. -EOPNOTSUPP: the device is iWARP.
  */
 int rdmamsg_oob_connect(struct rdmamsg *ctx, const char *host,
 			const char *service,

@@ -35,11 +35,11 @@ enum rdmamsg_op_flags {
 
 /*
  * An operation. No kind copies a message: that is rdmamsg_send(), and allocated
- * messages are for rdmamsg_msg_send(). A field that its kind does not use is 0. The call copies the
- * struct, and what 'key', 'operand', 'compare' and the masks point to. What
- * 'sge', 'layout' and 'result' point to is lent until on_complete (but see
- * RDMAMSG_OVERDUE), or until on_closed if there is no cookie; the array of
- * entries itself is copied.
+ * messages are for rdmamsg_msg_send(). A field that its kind does not use is 0.
+ * The call copies the struct, and what 'key', 'operand', 'compare' and the
+ * masks point to. What 'sge', 'layout' and 'result' point to is lent until
+ * on_complete (but see RDMAMSG_OVERDUE), or until on_closed if there is no
+ * cookie; the array of entries itself is copied.
  */
 struct rdmamsg_op {
 	size_t size;
@@ -88,8 +88,8 @@ struct rdmamsg_op {
  * connection goes on, and later operations are not affected.
  *
  * RDMAMSG_TIMED_OUT: the operation had not begun, and never will: the peer gets
- * nothing of the message, and no memory was or will be read or written. What was
- * lent is the program's again.
+ * nothing of the message, and no memory was or will be read or written. What
+ * was lent is the program's again.
  *
  * RDMAMSG_OVERDUE: the operation has begun and cannot be taken back. A message
  * may or may not arrive, a WRITE or atomic operation may or may not change the
@@ -107,8 +107,8 @@ struct rdmamsg_op {
 /*
  * Begins the operation, as the short form of its kind does: rdmamsg_sendv(),
  * rdmamsg_write(), rdmamsg_read(), rdmamsg_fetch_add(), rdmamsg_compare_swap(),
- * rdmamsg_flush(), with the same errors and the same order. -EINVAL: there is no
- * such kind, or a field is not 0 that the kind does not use; rdmamsg_error()
+ * rdmamsg_flush(), with the same errors and the same order. -EINVAL: there is
+ * no such kind, or a field is not 0 that the kind does not use; rdmamsg_error()
  * names the field. -EINVAL: timeout_ms without a cookie or above INT32_MAX,
  * on_late without timeout_ms. -ENOMEM. The context's thread.
  *

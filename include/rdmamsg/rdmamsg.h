@@ -150,8 +150,9 @@ int rdmamsg_shutdown(struct rdmamsg *ctx, int timeout_ms);
 
 /*
  * Aborts open endpoints, calls on_closed for each, and frees the context in a
- * bounded time. Messages that the program still has become invalid, except those
- * of rdmamsg_msg_ref(). ctx may be NULL. In a callback the call only logs an error.
+ * bounded time. Messages that the program still has become invalid, except
+ * those of rdmamsg_msg_ref(). ctx may be NULL. In a callback the call only logs
+ * an error.
  */
 void rdmamsg_close(struct rdmamsg *ctx);
 
@@ -246,7 +247,7 @@ struct rdmamsg_reason {
 	int cm_status;		/* of cm_event: reject reason or -errno */
 	int wc_status;		/* enum ibv_wc_status, 0 if none */
 	uint32_t vendor_err;	/* of the failed completion */
-	/* of the peer's rdmamsg_reject(), or with its code */
+	/* of the peer's rdmamsg_request_reject(), or with its code */
 	const void *data;
 	size_t data_len;
 	char text[192];		/* the failure and the likely cause */
@@ -263,7 +264,7 @@ struct rdmamsg_buffer {
 	void *data;		/* NULL: the library's memory */
 };
 
-struct rdmamsg_handlers {
+struct rdmamsg_ep_handlers {
 	size_t size;
 
 	/* Both sides are ready, and the program can send. */
@@ -417,7 +418,7 @@ struct rdmamsg_ep_tuning {
 struct rdmamsg_ep_options {
 	size_t size;
 	void *user;
-	const struct rdmamsg_handlers *handlers;
+	const struct rdmamsg_ep_handlers *handlers;
 	uint32_t flags;			/* enum rdmamsg_ep_flags */
 
 	uint32_t timeout_ms;		/* until connected; 10000 */
@@ -585,9 +586,9 @@ struct rdmamsg_listener_handlers {
 	/*
 	 * A peer asks for a connection. The program accepts, rejects or moves
 	 * the request, now or later. The peer waits for at most its timeout_ms.
-	 * If the peer has gone, rdmamsg_accept() returns -ECONNRESET. Without
-	 * this handler the listener accepts requests with 'ep'. If 'ep' is NULL
-	 * as well, requests wait for rdmamsg_accept_wait().
+	 * If the peer has gone, rdmamsg_request_accept() returns -ECONNRESET.
+	 * Without this handler the listener accepts requests with 'ep'. If 'ep'
+	 * is NULL as well, requests wait for rdmamsg_listener_accept_wait().
 	 */
 	void (*on_request)(struct rdmamsg_listener *listener,
 			   struct rdmamsg_request *req);
@@ -642,7 +643,7 @@ struct rdmamsg_listen_options {
  * Listens on service at host. A NULL host means every address and device.
  * Service "0" takes a free port. If host is a name, the call looks it up before
  * it returns, which may take up to 10 s. ret may be NULL, here and in
- * rdmamsg_accept() and rdmamsg_connect().
+ * rdmamsg_request_accept() and rdmamsg_connect().
  * -EADDRINUSE, -EADDRNOTAVAIL, -ENODEV, -ENXIO, -EACCES, -EPERM, -EOPNOTSUPP,
  * -ETIMEDOUT, -ENOMEM, -EMFILE.
  */
@@ -651,9 +652,9 @@ int rdmamsg_listen(struct rdmamsg *ctx, const char *host, const char *service,
 		   struct rdmamsg_listener **ret);
 
 /*
- * Stops listening and rejects requests that wait for rdmamsg_accept_wait().
- * Requests given to on_request stay valid, and endpoints stay connected.
- * listener may be NULL.
+ * Stops listening and rejects requests that wait for
+ * rdmamsg_listener_accept_wait(). Requests given to on_request stay valid, and
+ * endpoints stay connected. listener may be NULL.
  */
 void rdmamsg_listener_close(struct rdmamsg_listener *listener);
 
@@ -661,17 +662,18 @@ void *rdmamsg_listener_user(const struct rdmamsg_listener *listener);
 uint16_t rdmamsg_listener_port(const struct rdmamsg_listener *listener);
 
 /*
- * rdmamsg_accept() and rdmamsg_reject() end the request, whatever they return.
- * The request decides the device, the local address and the type of service,
- * so 'source', 'device' and the tuning's 'tos' have no effect. For a request of
- * rdmamsg_oob_listen() only 'source' has no effect. -ECONNRESET: the peer has
- * gone; -ENOMEM, -ENOBUFS, -EMFILE.
+ * rdmamsg_request_accept() and rdmamsg_request_reject() end the request,
+ * whatever they return. The request decides the device, the local address and
+ * the type of service, so 'source', 'device' and the tuning's 'tos' have no
+ * effect. For a request of rdmamsg_oob_listen() only 'source' has no effect.
+ * -ECONNRESET: the peer has gone; -ENOMEM, -ENOBUFS, -EMFILE.
  */
-int rdmamsg_accept(struct rdmamsg_request *req,
-		   const struct rdmamsg_ep_options *opts,
-		   struct rdmamsg_ep **ret);
+int rdmamsg_request_accept(struct rdmamsg_request *req,
+			   const struct rdmamsg_ep_options *opts,
+			   struct rdmamsg_ep **ret);
 /* data: up to RDMAMSG_HELLO_DATA_MAX bytes for the peer's rdmamsg_reason. */
-int rdmamsg_reject(struct rdmamsg_request *req, const void *data, size_t len);
+int rdmamsg_request_reject(struct rdmamsg_request *req, const void *data,
+			   size_t len);
 
 /* ---- without a loop --------------------------------------------------- */
 
@@ -686,10 +688,11 @@ int rdmamsg_connect_wait(struct rdmamsg *ctx, const char *host,
 			 const char *service,
 			 const struct rdmamsg_ep_options *opts, int timeout_ms,
 			 struct rdmamsg_ep **ret);
-/* 'opts' as for rdmamsg_accept(). */
-int rdmamsg_accept_wait(struct rdmamsg_listener *listener,
-			const struct rdmamsg_ep_options *opts, int timeout_ms,
-			struct rdmamsg_ep **ret);
+/* 'opts' as for rdmamsg_request_accept(). */
+int rdmamsg_listener_accept_wait(struct rdmamsg_listener *listener,
+				 const struct rdmamsg_ep_options *opts,
+				 int timeout_ms,
+				 struct rdmamsg_ep **ret);
 /*
  * Sends a message of any size and returns when the peer has it. -ETIMEDOUT ends
  * the endpoint.

@@ -76,12 +76,13 @@ int rdmamsg_region_get_key(struct rdmamsg_region *region,
 
 /*
  * The same before the endpoint exists, so that the key fits into hello_data or
- * setup_data of the options for rdmamsg_accept(): the peer has it when it is
- * connected. Keeps the device open until the request ends. The endpoint must be
- * in the protection domain of the region, else rdmamsg_accept() gives -EPERM. A
- * request that is moved leaves its keys behind. -EPERM: the request has a key
- * of another domain. -EOPNOTSUPP: the request came out of band, so its endpoint
- * chooses the device. -ECONNRESET: the peer gave up. -ENODEV, -ESHUTDOWN.
+ * setup_data of the options for rdmamsg_request_accept(): the peer has it when
+ * it is connected. Keeps the device open until the request ends. The endpoint
+ * must be in the protection domain of the region, else rdmamsg_request_accept()
+ * gives -EPERM. A request that is moved leaves its keys behind. -EPERM: the
+ * request has a key of another domain. -EOPNOTSUPP: the request came out of
+ * band, so its endpoint chooses the device. -ECONNRESET: the peer gave up.
+ * -ENODEV, -ESHUTDOWN.
  */
 int rdmamsg_request_get_key(struct rdmamsg_request *req,
 			    struct rdmamsg_region *region,
@@ -214,9 +215,10 @@ int rdmamsg_write(struct rdmamsg_ep *ep, const struct rdmamsg_sge *src,
 		  uint32_t flags, void *cookie);
 
 /*
- * on_complete tells that the data of all earlier writes of this endpoint is in the
- * peer's memory. The completion of a write tells only that its entries are free,
- * on iWARP. -EOPNOTSUPP: the peer's device serves no reads, which tell it there.
+ * on_complete tells that the data of all earlier writes of this endpoint is in
+ * the peer's memory. The completion of a write tells only that its entries are
+ * free, on iWARP. -EOPNOTSUPP: the peer's device serves no reads, which tell it
+ * there.
  */
 int rdmamsg_flush(struct rdmamsg_ep *ep, void *cookie);
 

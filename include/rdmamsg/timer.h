@@ -26,9 +26,9 @@ int rdmamsg_timer_create(struct rdmamsg *ctx,
 			 void *user, struct rdmamsg_timer **ret);
 
 /*
- * Starts the timer, or starts it anew: it expires when delay_ms have passed, not
- * earlier. If repeat_ms is not 0, it then expires every repeat_ms: a delay of
- * one call does not delay the next, and times that were missed are left out.
+ * Starts the timer, or starts it anew: it expires when delay_ms have passed,
+ * not earlier. If repeat_ms is not 0, it then expires every repeat_ms: a delay
+ * of one call does not delay the next, and times that were missed are left out.
  * Both at most 2^31 - 1. -EINVAL; -ECANCELED: the context is being closed.
  */
 int rdmamsg_timer_start(struct rdmamsg_timer *timer, uint32_t delay_ms,

@@ -21,9 +21,9 @@ int rdmamsg_uv_start(uv_loop_t *loop, struct rdmamsg *ctx,
 		     struct rdmamsg_uv **ret);
 
 /*
- * Closes the handle, in a callback, too. Call it before rdmamsg_close() or right
- * after it. The loop frees the handle in its next iteration: run it before
- * uv_loop_close(). uv may be NULL.
+ * Closes the handle, in a callback, too. Call it before rdmamsg_close() or
+ * right after it. The loop frees the handle in its next iteration: run it
+ * before uv_loop_close(). uv may be NULL.
  */
 void rdmamsg_uv_stop(struct rdmamsg_uv *uv);
 

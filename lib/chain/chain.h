@@ -127,7 +127,7 @@ struct chain_ep {
 	uint32_t rank;			/* in the team, of the peer */
 	struct channel *channel;	/* for native runs, or NULL */
 	uint8_t met;			/* enum met */
-	struct rdmamsg_handlers on;	/* the program's */
+	struct rdmamsg_ep_handlers on;	/* the program's */
 	struct rdmamsg_reason why;	/* if it has ended */
 };
 

@@ -128,7 +128,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 			 why->error ? why->error : -ESHUTDOWN, why->text);
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
 	.on_closed = on_closed,
 };
@@ -153,14 +153,14 @@ static void on_request(struct rdmamsg_listener *listener,
 
 	if (!data || rdmamsg__team_hello_decode(&h, data, len) ||
 	    h.size != m->t->size || h.rank <= m->t->rank || m->eps[h.rank]) {
-		(void)rdmamsg_reject(req, m->hello, sizeof(m->hello));
+		(void)rdmamsg_request_reject(req, m->hello, sizeof(m->hello));
 		return;
 	}
 	o = options_for(m, h.rank);
 	o.setup_data = m->hello;
 	o.setup_data_len = sizeof(m->hello);
 	/* a member that has gone meanwhile ends the team by its absence */
-	if (rdmamsg__try(rdmamsg_accept(req, &o, &m->eps[h.rank])))
+	if (rdmamsg__try(rdmamsg_request_accept(req, &o, &m->eps[h.rank])))
 		m->eps[h.rank] = NULL;
 }
 

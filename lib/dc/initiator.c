@@ -177,7 +177,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	rdmamsg_msg_free(msg);
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
 	.on_message = on_message, .on_complete = on_complete,
 	.on_writable = on_writable, .on_closed = on_closed,

@@ -103,7 +103,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	rdmamsg__dc_target_due(t);
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_message = on_message,
 	.on_written = on_written, .on_closed = on_closed,
 };
@@ -126,7 +126,7 @@ static void violation(struct rdmamsg_dc_target *t, struct rdmamsg_request *req)
 
 	t->violations++;
 	(void)rdmamsg_request_addrs(req, NULL, &from);
-	rdmamsg_reject(req, DC_VIOLATION, sizeof(DC_VIOLATION) - 1);
+	rdmamsg_request_reject(req, DC_VIOLATION, sizeof(DC_VIOLATION) - 1);
 	rdmamsg__dc_target_violated(t, &from);
 }
 
@@ -175,7 +175,7 @@ static bool answer(struct rdmamsg_dc_target *t, struct rdmamsg_request *req,
 		return false;
 	}
 	rdmamsg__dca_encode(&a, data);
-	rdmamsg_reject(req, data, sizeof(data));
+	rdmamsg_request_reject(req, data, sizeof(data));
 	return true;
 }
 
@@ -190,7 +190,7 @@ static void on_request(struct rdmamsg_listener *listener,
 	const void *data = rdmamsg_request_data(req, &len);
 
 	if (!rdmamsg__dc_hello_decode(&hello, data, len)) {
-		rdmamsg_reject(req, "no sender", 9);
+		rdmamsg_request_reject(req, "no sender", 9);
 		return;
 	}
 	if (hello.access_key != t->opts.access_key) {
@@ -202,14 +202,14 @@ static void on_request(struct rdmamsg_listener *listener,
 			 "refused, because it speaks version 1 of DC frames, "
 			 "and this library version %d", t->ctx->number, t->port,
 			 DCF_VERSION);
-		rdmamsg_reject(req, DC_OLD, sizeof(DC_OLD) - 1);
+		rdmamsg_request_reject(req, DC_OLD, sizeof(DC_OLD) - 1);
 		return;
 	}
 	if (hello.asks && answer(t, req, hello.sender))
 		return;
 	l = calloc(1, sizeof(*l));
 	if (!l) {
-		rdmamsg_reject(req, "no memory", 9);
+		rdmamsg_request_reject(req, "no memory", 9);
 		return;
 	}
 	if (t->opts.ep)
@@ -222,7 +222,7 @@ static void on_request(struct rdmamsg_listener *listener,
 	opts.hello_data_len = opts.setup_data_len = 0;
 	l->target = t;
 	l->sender = hello.sender;
-	if (rdmamsg__try(rdmamsg_accept(req, &opts, &l->ep))) {
+	if (rdmamsg__try(rdmamsg_request_accept(req, &opts, &l->ep))) {
 		log_info("context %u: dc target on port %u: a sender: %s",
 			 t->ctx->number, t->port, rdmamsg__text());
 		free(l);

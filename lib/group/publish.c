@@ -431,7 +431,7 @@ static int publish(struct rdmamsg_group *g, const char *call,
 	return raw ? publish_raw(g, from, imm) : publish_frames(g, from);
 }
 
-int rdmamsg_publish(struct rdmamsg_group *g, const void *data, size_t len)
+int rdmamsg_group_publish(struct rdmamsg_group *g, const void *data, size_t len)
 {
 	const struct iovec piece = { (void *)(uintptr_t)data, len };
 	int ret = check(g, __func__);

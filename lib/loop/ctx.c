@@ -308,9 +308,9 @@ void rdmamsg_close(struct rdmamsg *ctx)
 		rdmamsg_listener_close(list_entry(n, struct rdmamsg_listener,
 						  node));
 	while (!list_empty(&ctx->sessions->requests))
-		rdmamsg_reject(list_first(&ctx->sessions->requests,
-					  struct rdmamsg_request, node),
-			       NULL, 0);
+		rdmamsg_request_reject(list_first(&ctx->sessions->requests,
+						  struct rdmamsg_request, node),
+				       NULL, 0);
 	rdmamsg__groups_free(ctx);
 	close_eps(ctx);
 	/* run what was submitted, because it may free its argument */

@@ -184,7 +184,8 @@ static int wait_request(struct rdmamsg_listener *l, const struct until *u)
 	if (ret)
 		return fail_step(u, ret, "nobody has connected");
 	if (list_empty(&l->requests))
-		return rdmamsg__fail(-ENODEV, "rdmamsg_accept_wait: the device "
+		return rdmamsg__fail(-ENODEV,
+				     "rdmamsg_listener_accept_wait: the device "
 				     "of the listener was removed");
 	return 0;
 }
@@ -197,17 +198,18 @@ static int accept_next(struct rdmamsg_listener *l,
 	int err;
 
 	if (l->on.on_request || l->auto_accept)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_accept_wait: the "
+		return rdmamsg__fail(-EINVAL,
+				     "rdmamsg_listener_accept_wait: the "
 				     "listener accepts by itself");
 	err = wait_request(l, u);
-	return err ? err : rdmamsg_accept(list_first(&l->requests,
-						     struct rdmamsg_request,
-						     wait_node), opts, ret);
+	return err ? err : rdmamsg_request_accept(list_first(&l->requests,
+							     struct rdmamsg_request,
+							     wait_node), opts, ret);
 }
 
-int rdmamsg_accept_wait(struct rdmamsg_listener *l,
-			const struct rdmamsg_ep_options *opts, int timeout_ms,
-			struct rdmamsg_ep **ret_ep)
+int rdmamsg_listener_accept_wait(struct rdmamsg_listener *l,
+				 const struct rdmamsg_ep_options *opts, int timeout_ms,
+				 struct rdmamsg_ep **ret_ep)
 {
 	struct rdmamsg *ctx;
 	struct rdmamsg_ep *ep;
@@ -215,10 +217,11 @@ int rdmamsg_accept_wait(struct rdmamsg_listener *l,
 	int ret;
 
 	if (!l || !ret_ep)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_accept_wait: %s is NULL",
+		return rdmamsg__fail(-EINVAL,
+				     "rdmamsg_listener_accept_wait: %s is NULL",
 				     l ? "ret" : "the listener");
 	ctx = l->ctx;
-	ret = begin(ctx, "rdmamsg_accept_wait", timeout_ms, &u);
+	ret = begin(ctx, "rdmamsg_listener_accept_wait", timeout_ms, &u);
 	if (ret)
 		return ret;
 	ret = accept_next(l, opts, &u, &ep);

@@ -246,7 +246,7 @@ struct rdmamsg_ep {
 	struct credits credit;
 	/* a cache line begins: what delivering it needs */
 	void *user;
-	struct rdmamsg_handlers on;
+	struct rdmamsg_ep_handlers on;
 	struct list dirty_node;
 	struct sending send;
 	struct rendezvous rndv;

@@ -199,7 +199,8 @@ int rdmamsg__ep_configure(struct rdmamsg_ep *ep,
 
 	if (!ret)
 		ret = rdmamsg__opts_copy(&ep->on, sizeof(ep->on),
-					 ep->opts.handlers, "rdmamsg_handlers");
+					 ep->opts.handlers,
+					 "rdmamsg_ep_handlers");
 	if (!ret)
 		ret = rdmamsg__srq_options_check(ep->ctx, ep->opts.srq);
 	if (!ret)

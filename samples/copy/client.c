@@ -105,7 +105,7 @@ static bool known(const struct client *c)
 
 static int dial(struct client *c)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on),
 		.on_message = client_message,
 		.on_complete = client_sent,

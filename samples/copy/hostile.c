@@ -277,7 +277,7 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 {
 	static const char text[] = "this is " COPY_NAME "1";
 
-	(void)rdmamsg_reject(req, text, sizeof(text) - 1);
+	(void)rdmamsg_request_reject(req, text, sizeof(text) - 1);
 }
 
 static int old_server(const char *address)

@@ -327,7 +327,7 @@ static void reject(struct rdmamsg_request *req, const char *peer,
 		memcpy(said, data, len < sizeof(said) ? len : sizeof(said) - 1);
 	fprintf(stderr, "rdmamsg-copy: %s: rejected, %s; it says '%s'\n", peer,
 		why, copy_printable(said));
-	(void)rdmamsg_reject(req, why, strlen(why));
+	(void)rdmamsg_request_reject(req, why, strlen(why));
 }
 
 /* Tells the operator why a copy stands still, and when it goes on. */
@@ -349,7 +349,7 @@ static int client_accept(struct client *c, struct rdmamsg_request *req)
 	static const struct rdmamsg_failover failover = {
 		.size = sizeof(failover), .timeout_ms = COPY_DOWN_MS,
 	};
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on),
 		.on_message = on_message,
 		.on_path = on_path,
@@ -372,7 +372,7 @@ static int client_accept(struct client *c, struct rdmamsg_request *req)
 		.tuning = &tuning,
 	};
 
-	return rdmamsg_accept(req, &opts, &c->ep);
+	return rdmamsg_request_accept(req, &opts, &c->ep);
 }
 
 static void on_request(struct rdmamsg_listener *listener,

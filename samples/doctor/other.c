@@ -77,7 +77,7 @@ static void read_report(const char *path)
 
 int main(int argc, char **argv)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_message = on_message,
 	};
 	const struct rdmamsg_ep_options ep = {

@@ -63,7 +63,7 @@ static void on_failed(struct rdmamsg_listener *l, int error)
 
 static int listen_and_run(struct rdmamsg *ctx)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_message = on_message,
 	};
 	const struct rdmamsg_ep_options ep = {

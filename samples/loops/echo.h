@@ -76,7 +76,7 @@ static inline void echo_closed(struct rdmamsg_ep *ep,
 /* Opens the context and connects. All else happens in rdmamsg_process(). */
 static inline void echo_begin(struct echo *e, const char *addr)
 {
-	struct rdmamsg_handlers server = {}, client = {};
+	struct rdmamsg_ep_handlers server = {}, client = {};
 	struct rdmamsg_ep_options server_opts = {}, client_opts = {};
 	struct rdmamsg_listen_options listen_opts = {};
 	struct rdmamsg_listener *listener;

@@ -184,7 +184,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	s->error |= !s->closing || why->error;
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
 	.on_message = on_message, .on_writable = on_writable,
 	.on_closed = on_closed,

@@ -127,7 +127,7 @@ static void on_path(struct rdmamsg_ep *ep, const struct rdmamsg_path_event *ev)
 	perf_gap_path(&l->gap, ev);
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_message = on_message, .on_complete = on_complete,
 	.on_writable = on_writable, .on_closed = on_closed, .on_path = on_path,
 };

@@ -372,7 +372,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	tell_rest(s);
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
 	.on_message = on_message, .on_writable = on_writable,
 	.on_closed = on_closed,
@@ -450,7 +450,7 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 	if (why) {
 		perf_complain("client %s was rejected: %s", c ? c->peer : "",
 			      why);
-		rdmamsg_reject(req, why, strlen(why));
+		rdmamsg_request_reject(req, why, strlen(why));
 		free(c);
 		return;
 	}
@@ -460,7 +460,7 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 	tuning.pieces_max = c->hello.flags & PERF_PIECES ? PERF_PIECES_MAX : 0;
 	opts.flags = perf_ep_flags(c->hello.flags);
 	opts.failover = c->hello.flags & PERF_FAILOVER ? &failover : NULL;
-	if (rdmamsg_accept(req, &opts, &c->ep)) {
+	if (rdmamsg_request_accept(req, &opts, &c->ep)) {
 		lost(s, c, rdmamsg_error());
 		free(c);
 		tell_rest(s);

@@ -109,7 +109,7 @@ static void publish_to(struct topic *t, const void *data, size_t len)
 		t->writable = false;
 		ret = options.immediate ?
 		      publish_imm(t, data, len) :
-		      rdmamsg_publish(t->group, data, len);
+		      rdmamsg_group_publish(t->group, data, len);
 		if (ret != -EAGAIN)
 			break;
 		while (!t->writable && !stopped)

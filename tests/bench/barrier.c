@@ -100,12 +100,12 @@ static void on_connected(struct rdmamsg_ep *ep)
 	((struct member *)rdmamsg_ep_user(ep))->connected++;
 }
 
-static const struct rdmamsg_handlers with_messages = {
+static const struct rdmamsg_ep_handlers with_messages = {
 	.size = sizeof(with_messages), .on_connected = on_connected,
 	.on_message = on_message,
 };
 
-static const struct rdmamsg_handlers for_chains = {
+static const struct rdmamsg_ep_handlers for_chains = {
 	.size = sizeof(for_chains), .on_connected = on_connected,
 };
 
@@ -131,8 +131,8 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 	const uint8_t *hello = rdmamsg_request_data(req, &len);
 	struct rdmamsg_ep_options opts = ep_options(m, hello[1]);
 
-	if (rdmamsg_accept(req, &opts, &m->eps[hello[1]][hello[0]]))
-		die("rdmamsg_accept");
+	if (rdmamsg_request_accept(req, &opts, &m->eps[hello[1]][hello[0]]))
+		die("rdmamsg_request_accept");
 }
 
 static void dial(struct member *m, uint32_t peer, uint8_t way)

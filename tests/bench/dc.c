@@ -73,7 +73,7 @@ static void on_connected(struct rdmamsg_ep *peer)
 
 /* ---- making all -------------------------------------------------------- */
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
 	.on_message = on_ep_message,
 };

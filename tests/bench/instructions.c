@@ -74,7 +74,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	s->ep = NULL;
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
 	.on_message = on_message, .on_writable = on_writable,
 	.on_complete = on_complete, .on_closed = on_closed,

@@ -75,7 +75,7 @@ static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 	done++;
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
 	.on_complete = on_complete,
 };

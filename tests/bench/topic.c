@@ -130,7 +130,7 @@ static void rdma_join(int which, bool publishes)
 
 static int rdma_send(struct rdmamsg_group *g)
 {
-	int ret = rdmamsg_publish(g, data, size);
+	int ret = rdmamsg_group_publish(g, data, size);
 
 	if (ret && ret != -EAGAIN)
 		errx(1, "%s", rdmamsg_error());

@@ -167,11 +167,11 @@ void conn_accept(struct rdmamsg_request *req)
 	else if (!w.finishing)
 		c = conn_new(hello->id, 1);
 	if (!c) {
-		rdmamsg_reject(req, "closing", 7);
+		rdmamsg_request_reject(req, "closing", 7);
 		return;
 	}
 	conn_options(c, &o, &t);
-	ret = rdmamsg_accept(req, &o, &c->ep);
+	ret = rdmamsg_request_accept(req, &o, &c->ep);
 	if (!ret) {
 		conn_made(c);
 		return;
@@ -295,7 +295,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 		w.again_at = now_ms() + 50;
 }
 
-const struct rdmamsg_handlers conn_handlers = {
+const struct rdmamsg_ep_handlers conn_handlers = {
 	.size = sizeof(conn_handlers),
 	.on_connected = on_connected,
 	.on_message = on_message,

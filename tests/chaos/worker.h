@@ -80,7 +80,7 @@ void begin(void);
 void end(void);
 
 /* conn.c */
-extern const struct rdmamsg_handlers conn_handlers;
+extern const struct rdmamsg_ep_handlers conn_handlers;
 void conn_options(const struct conn *c, struct rdmamsg_ep_options *o,
 		  struct rdmamsg_ep_tuning *t);
 void conn_dial(void);

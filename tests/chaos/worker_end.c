@@ -56,7 +56,7 @@ static void warm_failed(const char *call)
 
 static void warm_connect(struct rdmamsg *ctx, uint64_t end)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_connected = warm_connected,
 		.on_closed = warm_closed,
 	};

@@ -277,7 +277,7 @@ static void on_event(struct rdmamsg *ctx, const struct rdmamsg_event *ev)
 	events++;
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers),
 	.on_connected = on_connected, .on_message = on_message,
 	.on_incoming = on_incoming, .on_complete = on_complete,
@@ -320,7 +320,7 @@ static void moved(struct rdmamsg *ctx, struct rdmamsg_request *req, void *arg)
 {
 	struct rdmamsg_ep_options opts = ep_options(SERVER);
 
-	told(rdmamsg_accept(req, &opts, NULL));
+	told(rdmamsg_request_accept(req, &opts, NULL));
 }
 
 /* The peer gets a key with the reply. The context frees the region. */
@@ -334,12 +334,12 @@ static void export_and_accept(struct rdmamsg_request *req)
 	if (told(rdmamsg_region_create(ctxs[SERVER], far, sizeof(far),
 				       RDMAMSG_ACCESS_READ, &region)) ||
 	    told(rdmamsg_request_get_key(req, region, &key))) {
-		told(rdmamsg_reject(req, "no", 2));
+		told(rdmamsg_request_reject(req, "no", 2));
 		return;
 	}
 	opts.setup_data = &key;
 	opts.setup_data_len = sizeof(key);
-	told(rdmamsg_accept(req, &opts, NULL));
+	told(rdmamsg_request_accept(req, &opts, NULL));
 }
 
 static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
@@ -349,9 +349,9 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 	if (exporting)
 		export_and_accept(req);
 	else if (!moving)
-		told(rdmamsg_accept(req, &opts, NULL));
+		told(rdmamsg_request_accept(req, &opts, NULL));
 	else if (told(rdmamsg_request_move(req, ctxs[OTHER], moved, NULL)))
-		told(rdmamsg_reject(req, "no", 2));
+		told(rdmamsg_request_reject(req, "no", 2));
 }
 
 /* ---- steps of scenarios ----------------------------------------------- */

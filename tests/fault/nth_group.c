@@ -117,7 +117,8 @@ static int publish(uint32_t n)
 	};
 
 	return n % 2 ? rdmamsg_group_post(members[CLIENT].group, &op) :
-		       rdmamsg_publish(members[CLIENT].group, pattern, MESSAGE);
+		       rdmamsg_group_publish(members[CLIENT].group, pattern,
+					     MESSAGE);
 }
 
 static void do_group(void)

@@ -82,7 +82,7 @@ static void on_echo(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 		rdmamsg_msg_free(msg);
 }
 
-static const struct rdmamsg_handlers echo = {
+static const struct rdmamsg_ep_handlers echo = {
 	.size = sizeof(echo), .on_message = on_echo,
 };
 
@@ -97,7 +97,7 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 	    held_count < REQUESTS)
 		held[held_count++] = (struct held){ req, now_ms() + HOLD_MS };
 	else
-		(void)rdmamsg_accept(req, &server_ep, NULL);
+		(void)rdmamsg_request_accept(req, &server_ep, NULL);
 }
 
 static void answer_held(void)
@@ -108,7 +108,7 @@ static void answer_held(void)
 		if (shared->phase == WAITING && now_ms() < held[i].until)
 			held[left++] = held[i];
 		else
-			(void)rdmamsg_reject(held[i].req, NULL, 0);
+			(void)rdmamsg_request_reject(held[i].req, NULL, 0);
 	held_count = left;
 }
 

@@ -150,7 +150,7 @@ static void tell(struct rdmamsg_dc_target *t, struct rdmamsg_dc_target *wide,
 static void publish(struct rdmamsg_group *g)
 {
 	static uint8_t data[MESSAGE_LEN];
-	const int ret = rdmamsg_publish(g, data, sizeof(data));
+	const int ret = rdmamsg_group_publish(g, data, sizeof(data));
 
 	if (ret && ret != -EAGAIN && ret != -ENOTCONN)
 		harmed("server: %s", rdmamsg_error());
@@ -168,7 +168,7 @@ static int server(void)
 		/* soon full, so that it does not count as a stranger's */
 		.history = KEPT, .history_bytes = 1 << 20,
 	};
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_message = on_message,
 	};
 	const struct rdmamsg_failover failover = {
@@ -436,7 +436,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 static struct rdmamsg_ep *resumable(struct rdmamsg *of, uint32_t port,
 				    uint32_t ms, bool *closed)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_closed = on_closed,
 	};
 	char service[8];

@@ -110,7 +110,7 @@ static uint64_t tcp_innocent(void)
 {
 	const uint64_t begun = now_ms();
 	uint64_t took = 0;
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_connected = on_tcp_connected,
 		.on_closed = on_tcp_closed,
 	};

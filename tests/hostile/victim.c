@@ -195,7 +195,7 @@ static void on_raw_closed(struct rdmamsg_ep *ep,
 	victims->ended++;
 }
 
-static const struct rdmamsg_handlers raw_handlers = {
+static const struct rdmamsg_ep_handlers raw_handlers = {
 	.size = sizeof(raw_handlers),
 	.on_connected = on_raw_connected, .on_message = on_raw_message,
 	.on_complete = on_raw_sent, .on_closed = on_raw_closed,
@@ -239,7 +239,7 @@ static void on_innocent_closed(struct rdmamsg_ep *ep,
 		       "client", why->text);
 }
 
-static const struct rdmamsg_handlers innocent_handlers = {
+static const struct rdmamsg_ep_handlers innocent_handlers = {
 	.size = sizeof(innocent_handlers),
 	.on_message = on_echo, .on_closed = on_innocent_closed,
 };
@@ -262,7 +262,7 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 		deep.recv_depth = 32;
 		opts.tuning = &deep;
 	}
-	(void)rdmamsg_accept(req, &opts, NULL);
+	(void)rdmamsg_request_accept(req, &opts, NULL);
 }
 
 static void grant_stats(void)
@@ -343,7 +343,7 @@ static void on_innocent_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	round_due = true;
 }
 
-static const struct rdmamsg_handlers client_handlers = {
+static const struct rdmamsg_ep_handlers client_handlers = {
 	.size = sizeof(client_handlers),
 	.on_connected = on_innocent_connected,
 	.on_message = on_innocent_message,

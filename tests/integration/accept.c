@@ -14,8 +14,8 @@ static void say_no(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 {
 	size_t *len = rdmamsg_listener_user(l);
 
-	if (rdmamsg_reject(req, *len ? reject_data : NULL, *len))
-		note("rdmamsg_reject: %s", rdmamsg_error());
+	if (rdmamsg_request_reject(req, *len ? reject_data : NULL, *len))
+		note("rdmamsg_request_reject: %s", rdmamsg_error());
 }
 
 static void reject__with_data_IS_IN_THE_REASON(void **state)
@@ -50,7 +50,8 @@ static void reject_too_much(struct rdmamsg_listener *l,
 			    struct rdmamsg_request *req)
 {
 	texts_are_fine = true;
-	if (rdmamsg_reject(req, reject_data, RDMAMSG_HELLO_DATA_MAX + 1) !=
+	if (rdmamsg_request_reject(req, reject_data,
+				   RDMAMSG_HELLO_DATA_MAX + 1) !=
 	    -EINVAL)
 		note("33 bytes with a reject");
 }
@@ -83,7 +84,8 @@ static void accept__later_CONNECTS(void **state)
 		test_pump(100);
 	/* a waiting request outlives its listener */
 	rdmamsg_listener_close(p.listener);
-	assert_int_equal(rdmamsg_accept(waiting[0], &p.s.opts, &p.s.ep), 0);
+	assert_int_equal(rdmamsg_request_accept(waiting[0], &p.s.opts, &p.s.ep),
+			 0);
 	pair_exchange(&p);
 	pair_fini(&p);
 }
@@ -95,7 +97,7 @@ static void reject__later_REJECTS(void **state)
 	WAIT_FOR(waiting_count);
 	for (int i = 0; i < 5; i++)
 		test_pump(100);
-	assert_int_equal(rdmamsg_reject(waiting[0], "x", 1), 0);
+	assert_int_equal(rdmamsg_request_reject(waiting[0], "x", 1), 0);
 	expect_end(&p.c, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REJECTED, 0);
 	pair_fini(&p);
 }
@@ -106,7 +108,8 @@ static void accept__bad_options_REJECTS(void **state)
 	dial(&p.c, test_addr(), p.port, WAIT_MS);
 	WAIT_FOR(waiting_count);
 	p.s.tuning.recv_depth = 1 << 20;
-	assert_error(rdmamsg_accept(waiting[0], &p.s.opts, &p.s.ep), -EINVAL,
+	assert_error(rdmamsg_request_accept(waiting[0], &p.s.opts, &p.s.ep),
+		     -EINVAL,
 		     "recv_depth");
 	WAIT_FOR(p.c.closed);
 	assert_int_equal(p.c.why.who, RDMAMSG_WHO_PEER);
@@ -189,7 +192,7 @@ static void accept__peer_has_gone_ECONNRESET(void **state)
 	WAIT_FOR(p.c.closed);
 	for (int i = 0; i < 5; i++)
 		test_pump(100);
-	ret = rdmamsg_accept(waiting[0], &p.s.opts, &ep);
+	ret = rdmamsg_request_accept(waiting[0], &p.s.opts, &ep);
 	if (ret) {
 		assert_int_equal(ret, -ECONNRESET);
 	} else {
@@ -236,8 +239,8 @@ static void close_listener_and_accept(struct rdmamsg_listener *l,
 				      struct rdmamsg_request *req)
 {
 	rdmamsg_listener_close(l);
-	if (rdmamsg_accept(req, &p.s.opts, &p.s.ep))
-		note("rdmamsg_accept: %s", rdmamsg_error());
+	if (rdmamsg_request_accept(req, &p.s.opts, &p.s.ep))
+		note("rdmamsg_request_accept: %s", rdmamsg_error());
 }
 
 static void listener_close__in_on_request_IS_FINE(void **state)

@@ -113,7 +113,7 @@ static void options__struct_sizes_out_of_range_NAMED(void **state)
 {
 	struct rdmamsg_ep_options ep_opts;
 	struct rdmamsg_ep_tuning tuning;
-	struct rdmamsg_handlers on;
+	struct rdmamsg_ep_handlers on;
 
 	pair_init(&p, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(bad_sizes); i++) {
@@ -139,7 +139,7 @@ static void options__struct_sizes_out_of_range_NAMED(void **state)
 		on.size = bad_sizes[i];
 		ep_opts = p.c.opts;
 		ep_opts.handlers = &on;
-		check_ep_options(&ep_opts, "rdmamsg_handlers");
+		check_ep_options(&ep_opts, "rdmamsg_ep_handlers");
 		assert_error(rdmamsg_get_stats(p.s.ctx, &stats), -EINVAL,
 			     "size");
 	}
@@ -350,7 +350,8 @@ static void check_declared(const struct rdmamsg_ep_options *opts,
 	p.c.closed = 0;
 	dial(&p.c, test_addr(), p.port, WAIT_MS);
 	WAIT_FOR(waiting_count);
-	assert_error(rdmamsg_accept(waiting[0], opts, NULL), -EOPNOTSUPP,
+	assert_error(rdmamsg_request_accept(waiting[0], opts, NULL),
+		     -EOPNOTSUPP,
 		     word);
 	WAIT_FOR(p.c.closed);
 	assert_int_equal(p.c.why.who, RDMAMSG_WHO_PEER);
@@ -540,11 +541,12 @@ static void arguments__NULL_request_and_listener_EINVAL(void **state)
 
 	assert_error(rdmamsg_request_addrs(NULL, &addr, &addr), -EINVAL,
 		     "request");
-	assert_error(rdmamsg_accept(NULL, NULL, &ep), -EINVAL, "request");
-	assert_error(rdmamsg_reject(NULL, NULL, 0), -EINVAL, "request");
+	assert_error(rdmamsg_request_accept(NULL, NULL, &ep), -EINVAL,
+		     "request");
+	assert_error(rdmamsg_request_reject(NULL, NULL, 0), -EINVAL, "request");
 	assert_error(rdmamsg_request_move(NULL, ctx, move_never, NULL), -EINVAL,
 		     "request");
-	assert_error(rdmamsg_accept_wait(NULL, NULL, 0, &ep), -EINVAL,
+	assert_error(rdmamsg_listener_accept_wait(NULL, NULL, 0, &ep), -EINVAL,
 		     "listener");
 	rdmamsg_listener_close(NULL);
 }
@@ -580,8 +582,9 @@ static void arguments__of_a_request_EINVAL(void **state)
 		     -EINVAL, "context");
 	assert_error(rdmamsg_request_move(waiting[0], p.c.ctx, NULL, NULL),
 		     -EINVAL, "fn");
-	/* the request ends, whatever rdmamsg_reject() returns */
-	assert_error(rdmamsg_reject(waiting[0], data, sizeof(data)), -EINVAL,
+	/* the request ends, whatever rdmamsg_request_reject() returns */
+	assert_error(rdmamsg_request_reject(waiting[0], data, sizeof(data)),
+		     -EINVAL,
 		     "32");
 	WAIT_FOR(p.c.closed);
 	assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_REJECTED);

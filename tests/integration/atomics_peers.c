@@ -72,8 +72,8 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 {
 	struct end *e = &ends[requests++];
 
-	if (rdmamsg_accept(req, &e->opts, &e->ep))
-		note("rdmamsg_accept: %s", rdmamsg_error());
+	if (rdmamsg_request_accept(req, &e->opts, &e->ep))
+		note("rdmamsg_request_accept: %s", rdmamsg_error());
 }
 
 /* Listens for clients, which get a key of 'far'. */

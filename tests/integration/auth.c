@@ -216,8 +216,8 @@ static struct rdmamsg *elsewhere;
 static void accept_there(struct rdmamsg *ctx, struct rdmamsg_request *req,
 			 void *arg)
 {
-	if (rdmamsg_accept(req, &p.s.opts, &p.s.ep))
-		note("rdmamsg_accept: %s", rdmamsg_error());
+	if (rdmamsg_request_accept(req, &p.s.opts, &p.s.ep))
+		note("rdmamsg_request_accept: %s", rdmamsg_error());
 }
 
 static void move_there(struct rdmamsg_listener *l, struct rdmamsg_request *req)
@@ -273,7 +273,7 @@ static void on_end(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 /* Many exchanges run at once, with receives of their own and shared ones. */
 static void connect__many_at_once_CONNECTED(void **state)
 {
-	static const struct rdmamsg_handlers here = {
+	static const struct rdmamsg_ep_handlers here = {
 		.size = sizeof(here), .on_connected = on_here,
 		.on_closed = on_end,
 	}, there = {

@@ -37,7 +37,8 @@ static void get_to(enum when when)
 	WAIT_FOR(waiting_count);
 	if (when == REQUESTED)
 		return;
-	assert_int_equal(rdmamsg_accept(waiting[0], &p.s.opts, &p.s.ep), 0);
+	assert_int_equal(rdmamsg_request_accept(waiting[0], &p.s.opts, &p.s.ep),
+			 0);
 	if (when == SETUP) {
 		/*
 		 * the client needs time to learn of it, which this side cannot
@@ -74,7 +75,7 @@ static void end_in(enum when when, enum act act, bool server)
 	if (when >= SETUP) {
 		WAIT_FOR(p.c.closed && p.s.closed);
 	} else if (waiting_count) {
-		(void)rdmamsg_reject(waiting[0], NULL, 0);
+		(void)rdmamsg_request_reject(waiting[0], NULL, 0);
 	}
 	pair_fini(&p);
 }

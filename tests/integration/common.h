@@ -121,7 +121,7 @@ struct end {
 	struct end *peer;
 	struct rdmamsg_ep_options opts;
 	struct rdmamsg_ep_tuning tuning;	/* opts.tuning */
-	struct rdmamsg_handlers on;
+	struct rdmamsg_ep_handlers on;
 
 	unsigned int connected, closed, writable, stalled, resumed, incoming;
 	size_t received;

@@ -267,8 +267,8 @@ static int (*const listens[])(struct rdmamsg *ctx, const char *host,
 
 static void say_no(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 {
-	if (rdmamsg_reject(req, "no", 2))
-		note("rdmamsg_reject: %s", rdmamsg_error());
+	if (rdmamsg_request_reject(req, "no", 2))
+		note("rdmamsg_request_reject: %s", rdmamsg_error());
 }
 
 /* The error comes with on_closed, even if the library knows it at once. */
@@ -485,8 +485,8 @@ static void accept_many(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 	const uint8_t *number = rdmamsg_request_data(req, &len);
 	struct end *e = &servers[*number];
 
-	if (rdmamsg_accept(req, &e->opts, &e->ep))
-		note("rdmamsg_accept: %s", rdmamsg_error());
+	if (rdmamsg_request_accept(req, &e->opts, &e->ep))
+		note("rdmamsg_request_accept: %s", rdmamsg_error());
 }
 
 static int count_connected(const struct end *e)

@@ -193,7 +193,7 @@ static void crc__only_the_server_asks_REFUSED(void **state)
 					 listener_service(l, p.port),
 					 &p.c.opts, NULL), 0);
 	WAIT_FOR(request);
-	assert_error(rdmamsg_accept(request, &p.s.opts, NULL),
+	assert_error(rdmamsg_request_accept(request, &p.s.opts, NULL),
 		     -EPROTONOSUPPORT, "RDMAMSG_EP_CRC");
 	WAIT_FOR(p.c.closed);
 	assert_int_equal(p.c.why.who, RDMAMSG_WHO_PEER);

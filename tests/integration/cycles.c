@@ -77,8 +77,8 @@ static void on_peer(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 {
 	struct end *e = rdmamsg_listener_user(l);
 
-	if (rdmamsg_accept(req, &e->opts, &e->ep))
-		note("rdmamsg_accept: %s", rdmamsg_error());
+	if (rdmamsg_request_accept(req, &e->opts, &e->ep))
+		note("rdmamsg_request_accept: %s", rdmamsg_error());
 }
 
 static int server(void)
@@ -255,7 +255,7 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 	size_t len;
 
 	memcpy(&g->pid, rdmamsg_request_data(req, &len), sizeof(g->pid));
-	if (rdmamsg_accept(req, &g->end.opts, &g->end.ep)) {
+	if (rdmamsg_request_accept(req, &g->end.opts, &g->end.ep)) {
 		g->end.closed = 1;	/* killed before that */
 		texts_are_fine = true;
 	}

@@ -55,8 +55,8 @@ static inline void on_request(struct rdmamsg_listener *l,
 {
 	struct end *e = rdmamsg_listener_user(l);
 
-	if (rdmamsg_accept(req, &e->opts, &e->ep))
-		note("rdmamsg_accept: %s", rdmamsg_error());
+	if (rdmamsg_request_accept(req, &e->opts, &e->ep))
+		note("rdmamsg_request_accept: %s", rdmamsg_error());
 }
 
 /* Arguments: the activity, and the port to connect to, if any. */

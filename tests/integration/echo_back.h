@@ -40,8 +40,8 @@ static void accept_end(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 {
 	struct end *e = rdmamsg_listener_user(l);
 
-	if (rdmamsg_accept(req, &e->opts, &e->ep))
-		note("rdmamsg_accept: %s", rdmamsg_error());
+	if (rdmamsg_request_accept(req, &e->opts, &e->ep))
+		note("rdmamsg_request_accept: %s", rdmamsg_error());
 }
 
 #endif

@@ -122,7 +122,7 @@ void end_init(struct end *e, const char *name, struct rdmamsg *ctx)
 	memset(e, 0, sizeof(*e));
 	e->name = name;
 	e->ctx = ctx;
-	e->on = (struct rdmamsg_handlers) {
+	e->on = (struct rdmamsg_ep_handlers) {
 		.size = sizeof(e->on),
 		.on_connected = on_connected,
 		.on_message = on_message,

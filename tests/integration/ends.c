@@ -289,8 +289,8 @@ static void retry__COUNTS_EACH_TRY_AND_ONE_END(void **state)
 
 static void say_no(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 {
-	if (rdmamsg_reject(req, NULL, 0))
-		note("rdmamsg_reject: %s", rdmamsg_error());
+	if (rdmamsg_request_reject(req, NULL, 0))
+		note("rdmamsg_request_reject: %s", rdmamsg_error());
 }
 
 static void listen_with(struct rdmamsg_listen_options *o)
@@ -360,7 +360,7 @@ static void rejected__by_the_library_IS_COUNTED(void **state)
 	p.s.opts.flags |= RDMAMSG_EP_CRC;
 	dial(&p.c, test_addr(), p.port, WAIT_MS);
 	WAIT_FOR(waiting_count);
-	assert_error(rdmamsg_accept(waiting[0], &p.s.opts, &p.s.ep),
+	assert_error(rdmamsg_request_accept(waiting[0], &p.s.opts, &p.s.ep),
 		     -EPROTONOSUPPORT, "CRC");
 	WAIT_FOR(p.c.closed);
 	check_connect_failed(&p.c, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_VERSION);

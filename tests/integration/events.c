@@ -58,7 +58,7 @@ static void on_connected(struct rdmamsg_ep *ep)
 /* Has the context use the device: it connects to itself, and stays so. */
 static void take_device(struct rdmamsg *ctx)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_connected = on_connected,
 	};
 	unsigned int connected = 0;

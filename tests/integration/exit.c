@@ -48,7 +48,7 @@ static void open_with_key(struct rdmamsg **ret)
 /* Exits when the parent says so, as by a return from main(). Closes nothing. */
 static int server_role(int argc, char **argv)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_closed = on_served_closed,
 	};
 	const struct rdmamsg_ep_options eo = {
@@ -83,7 +83,7 @@ static void await_connection(struct rdmamsg_ep *ep)
 /* Connects, and runs a program that knows nothing of the library. */
 static int exec_role(int argc, char **argv)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_connected = await_connection,
 		.on_closed = on_served_closed,
 	};
@@ -139,7 +139,7 @@ static void exit_at_once(struct rdmamsg_ep *ep)
 /* A handler of the program closes the context, whose callback has not ended. */
 static int callback_role(int argc, char **argv)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_connected = exit_at_once,
 		.on_closed = on_served_closed,
 	};
@@ -198,7 +198,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 
 static void dial(struct peer *p, const char *port)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_connected = on_connected,
 		.on_closed = on_closed,
 	};

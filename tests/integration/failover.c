@@ -515,7 +515,7 @@ static void accept_badly(struct rdmamsg_listener *l, struct rdmamsg_request *r)
 
 	ask(&p.s, &first);
 	texts_are_fine = true;
-	accept_error = rdmamsg_accept(r, &p.s.opts, &p.s.ep);
+	accept_error = rdmamsg_request_accept(r, &p.s.opts, &p.s.ep);
 	snprintf(accept_text, sizeof(accept_text), "%s", rdmamsg_error());
 }
 

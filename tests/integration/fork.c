@@ -130,12 +130,12 @@ static int use_all_in_child(void)
 	ECHILD_FROM(rdmamsg_request_get_key(waiting[0], region, &key));
 	ECHILD_FROM(rdmamsg_request_move(waiting[0], p.c.ctx, move_never,
 					 NULL));
-	ECHILD_FROM(rdmamsg_accept(waiting[0], NULL, &ep));
-	ECHILD_FROM(rdmamsg_reject(waiting[0], NULL, 0));
+	ECHILD_FROM(rdmamsg_request_accept(waiting[0], NULL, &ep));
+	ECHILD_FROM(rdmamsg_request_reject(waiting[0], NULL, 0));
 
 	ECHILD_FROM(rdmamsg_connect_wait(p.c.ctx, test_addr(), "1", NULL, -1,
 					 &ep));
-	ECHILD_FROM(rdmamsg_accept_wait(p.listener, NULL, -1, &ep));
+	ECHILD_FROM(rdmamsg_listener_accept_wait(p.listener, NULL, -1, &ep));
 	ECHILD_FROM(rdmamsg_send_wait(p.c.ep, "x", 1, 0, -1));
 	ECHILD_FROM(rdmamsg_recv_wait(p.c.ep, -1, &msg));
 	ECHILD_FROM(rdmamsg_ep_close_wait(p.c.ep, -1));
@@ -201,7 +201,7 @@ static void fork__all_calls_in_the_child_ECHILD(void **state)
 
 	/* the parent's messages are unchanged */
 	assert_memory_equal(rdmamsg_msg_data(lent), pattern(1), 100);
-	assert_int_equal(rdmamsg_reject(waiting[0], NULL, 0), 0);
+	assert_int_equal(rdmamsg_request_reject(waiting[0], NULL, 0), 0);
 	p.c.then_message = NULL;
 	rdmamsg_msg_free(lent);
 	rdmamsg_msg_free(shared);
@@ -333,7 +333,7 @@ static int use_others_in_child(void)
 	ECHILD_FROM(rdmamsg_group_join(p.c.ctx, "239.1.2.3", &here,
 				       &other_group));
 	if (group) {
-		ECHILD_FROM(rdmamsg_publish(group, "x", 1));
+		ECHILD_FROM(rdmamsg_group_publish(group, "x", 1));
 		ECHILD_FROM(rdmamsg_group_post(group, an_op()));
 		rdmamsg_group_leave(group);
 	}

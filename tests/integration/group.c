@@ -148,16 +148,16 @@ static void leave_all(struct member *m, int n)
 
 static void publish(struct member *m, uint32_t number, size_t len)
 {
-	int ret = rdmamsg_publish(m->group, pattern(number), len);
+	int ret = rdmamsg_group_publish(m->group, pattern(number), len);
 
 	while (ret == -EAGAIN) {
 		unsigned int before = m->writable;
 
 		WAIT_FOR(m->writable > before);
-		ret = rdmamsg_publish(m->group, pattern(number), len);
+		ret = rdmamsg_group_publish(m->group, pattern(number), len);
 	}
 	if (ret)
-		fail_msg("rdmamsg_publish: %s", rdmamsg_error());
+		fail_msg("rdmamsg_group_publish: %s", rdmamsg_error());
 }
 
 static int post(void *group, const struct rdmamsg_op *op)
@@ -244,7 +244,8 @@ static void publishers__several_ARE_KEPT_APART(void **state)
 		WAIT_FOR(m[2].messages == 2 * i + 2);
 	}
 	assert_int_equal(m[2].gaps, 0);
-	assert_error(rdmamsg_publish(m[2].group, "", 1), -EPERM, "PUBLISH");
+	assert_error(rdmamsg_group_publish(m[2].group, "", 1), -EPERM,
+		     "PUBLISH");
 	leave_all(m, 3);
 }
 
@@ -374,7 +375,7 @@ static void raw__with_and_without_immediate_data_ARRIVES(void **state)
 	WAIT_FOR(m[1].messages == 2);
 	assert_true(m[1].has_imm);
 	assert_int_equal(m[1].imm, 0x12345678);
-	assert_error(rdmamsg_publish(m[0].group, large, info.mtu + 1),
+	assert_error(rdmamsg_group_publish(m[0].group, large, info.mtu + 1),
 		     -EMSGSIZE, "MTU");
 	leave_all(m, 2);
 }

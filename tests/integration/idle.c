@@ -267,8 +267,8 @@ static void idle__after_a_refused_connect_IS_QUIET(void **state)
 
 static void reject(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 {
-	if (rdmamsg_reject(req, "no", 2))
-		note("rdmamsg_reject: %s", rdmamsg_error());
+	if (rdmamsg_request_reject(req, "no", 2))
+		note("rdmamsg_request_reject: %s", rdmamsg_error());
 }
 
 static void idle__after_a_rejected_connect_IS_QUIET(void **state)

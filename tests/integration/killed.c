@@ -51,7 +51,7 @@ static void killed__while_its_request_waits_ECONNRESET_OR_TOLD(void **state)
 	child_start(&child, "peer", arg);
 	WAIT_FOR(waiting_count);
 	child_kill(&child);
-	ret = rdmamsg_accept(waiting[0], &p.s.opts, &p.s.ep);
+	ret = rdmamsg_request_accept(waiting[0], &p.s.opts, &p.s.ep);
 	if (ret)
 		assert_int_equal(ret, -ECONNRESET);
 	else

@@ -119,8 +119,8 @@ static struct end served;
 
 static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 {
-	if (rdmamsg_accept(req, &served.opts, &served.ep))
-		note("rdmamsg_accept: %s", rdmamsg_error());
+	if (rdmamsg_request_accept(req, &served.opts, &served.ep))
+		note("rdmamsg_request_accept: %s", rdmamsg_error());
 }
 
 /* Gives a layout to one client, until the process is killed. */

@@ -48,7 +48,7 @@ static inline void on_member_failed(struct rdmamsg_listener *l, int error)
 static inline int member_listen(struct member *m, const char *service, uint32_t flags,
 			 struct rdmamsg_listen_options *o)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_connected = on_member_connected,
 	};
 	static const struct rdmamsg_listener_handlers listener_on = {
@@ -167,7 +167,7 @@ static inline void clients_open(void)
 
 static inline struct client *client_dial_from(int i, const char *source)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_connected = on_client_connected,
 		.on_closed = on_client_closed, .on_path = on_client_path,
 	};

@@ -112,8 +112,9 @@ static void load__unanswered_requests_COUNT(void **state)
 	}
 	assert_int_equal(put_off_count, 2);
 	while (put_off_count)
-		assert_int_equal(rdmamsg_reject(put_off_req[--put_off_count],
-						NULL, 0), 0);
+		assert_int_equal(rdmamsg_request_reject(
+					put_off_req[--put_off_count], NULL, 0),
+				 0);
 	WAIT_FOR(closed == 2);
 }
 
@@ -328,7 +329,7 @@ static void wait__request_of_a_closed_member_ANOTHER_SERVES(void **state)
 	members[0].ctx = test_open(NULL);
 	member_join(&members[0], shared, NULL);
 	members[1].ctx = test_open(NULL);
-	/* its requests wait for rdmamsg_accept_wait() */
+	/* its requests wait for rdmamsg_listener_accept_wait() */
 	assert_int_equal(rdmamsg_listen(members[1].ctx, test_addr(), port, &o,
 					&members[1].l), 0);
 	for (int i = 0; i < 4; i++)

@@ -42,7 +42,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 		note("member %u to %u: %s", l->of->rank, l->rank, why->text);
 }
 
-static const struct rdmamsg_handlers on = {
+static const struct rdmamsg_ep_handlers on = {
 	.size = sizeof(on), .on_connected = on_connected,
 	.on_closed = on_closed,
 };
@@ -73,8 +73,8 @@ static void on_request(struct rdmamsg_listener *listener,
 	const uint8_t *rank = rdmamsg_request_data(req, &(size_t){ 0 });
 	struct rdmamsg_ep_options opts = ep_options(&m->links[*rank]);
 
-	if (rdmamsg_accept(req, &opts, &m->links[*rank].ep))
-		note("rdmamsg_accept: %s", rdmamsg_error());
+	if (rdmamsg_request_accept(req, &opts, &m->links[*rank].ep))
+		note("rdmamsg_request_accept: %s", rdmamsg_error());
 }
 
 void mesh_member(uint32_t rank, uint32_t size)

@@ -24,8 +24,8 @@ static void accept_moved(struct rdmamsg *ctx, struct rdmamsg_request *req,
 	worker_check(w);
 	if (ctx != w->ctx)
 		note("moved to the wrong context");
-	if (rdmamsg_accept(req, &w->opts, NULL))
-		note("rdmamsg_accept: %s", rdmamsg_error());
+	if (rdmamsg_request_accept(req, &w->opts, NULL))
+		note("rdmamsg_request_accept: %s", rdmamsg_error());
 }
 
 static void move_request(struct rdmamsg_listener *l,
@@ -91,8 +91,8 @@ static void fill_and_move(struct rdmamsg_listener *l,
 	if (ret != -EAGAIN)
 		note("rdmamsg_request_move to a full queue: %d", ret);
 	/* the failed move leaves the request here */
-	if (rdmamsg_accept(req, &p.s.opts, &p.s.ep))
-		note("rdmamsg_accept: %s", rdmamsg_error());
+	if (rdmamsg_request_accept(req, &p.s.opts, &p.s.ep))
+		note("rdmamsg_request_accept: %s", rdmamsg_error());
 }
 
 static void move__queue_there_full_STAYS(void **state)
@@ -171,8 +171,8 @@ static void accept_there(struct rdmamsg *ctx, struct rdmamsg_request *req,
 	if (ctx != other || arg != &p || !pthread_equal(pthread_self(),
 							other_thread))
 		note("moved, but not there");
-	if (rdmamsg_accept(req, &p.s.opts, &p.s.ep))
-		note("rdmamsg_accept: %s", rdmamsg_error());
+	if (rdmamsg_request_accept(req, &p.s.opts, &p.s.ep))
+		note("rdmamsg_request_accept: %s", rdmamsg_error());
 	if (rdmamsg_ep_ctx(p.s.ep) != other)
 		note("the endpoint is in another context");
 }
@@ -246,7 +246,8 @@ static void move__to_a_full_queue_EAGAIN_AND_STAYS(void **state)
 	}
 	assert_error(rdmamsg_request_move(waiting[0], full, accept_there, NULL),
 		     -EAGAIN, "");
-	assert_int_equal(rdmamsg_accept(waiting[0], &p.s.opts, &p.s.ep), 0);
+	assert_int_equal(rdmamsg_request_accept(waiting[0], &p.s.opts, &p.s.ep),
+			 0);
 	pair_exchange(&p);
 	test_close(full);
 	pair_fini(&p);
@@ -282,7 +283,7 @@ static void accept_or_not(struct rdmamsg *ctx, struct rdmamsg_request *req,
 	struct worker *w = arg;
 
 	worker_check(w);
-	if (rdmamsg_accept(req, &w->opts, NULL))
+	if (rdmamsg_request_accept(req, &w->opts, NULL))
 		refused++;
 	else
 		accepted++;
@@ -298,12 +299,12 @@ static void move_or_not(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 	if (!rdmamsg_request_move(req, w->ctx, accept_or_not, w))
 		return;
 	stayed++;
-	(void)rdmamsg_reject(req, NULL, 0);
+	(void)rdmamsg_request_reject(req, NULL, 0);
 }
 
 static void connect_many(void)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_closed = many_on_closed,
 	};
 	const struct rdmamsg_ep_options o = {

@@ -209,8 +209,8 @@ static void reject_it(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 	if (rdmamsg_request_addrs(req, &local, NULL) ||
 	    local.ss_family != peer.ss_family)
 		note("the request came to no address");
-	if (rdmamsg_reject(req, "never", 5))
-		note("rdmamsg_reject: %s", rdmamsg_error());
+	if (rdmamsg_request_reject(req, "never", 5))
+		note("rdmamsg_request_reject: %s", rdmamsg_error());
 	p->s.received++;
 }
 
@@ -247,8 +247,8 @@ static void accept_badly(struct rdmamsg_listener *l,
 
 	p->s.incoming++;
 	texts_are_fine = true;
-	if (rdmamsg_accept(req, &p->s.opts, NULL) != -EINVAL)
-		note("rdmamsg_accept with a bad path");
+	if (rdmamsg_request_accept(req, &p->s.opts, NULL) != -EINVAL)
+		note("rdmamsg_request_accept with a bad path");
 }
 
 static void accept__bad_path_TELLS_BOTH(void **state)
@@ -333,8 +333,8 @@ static struct pair *mover;
 static void moved(struct rdmamsg *ctx, struct rdmamsg_request *req, void *arg)
 {
 	mover->s.ctx = ctx;
-	if (rdmamsg_accept(req, &mover->s.opts, &mover->s.ep))
-		note("rdmamsg_accept: %s", rdmamsg_error());
+	if (rdmamsg_request_accept(req, &mover->s.opts, &mover->s.ep))
+		note("rdmamsg_request_accept: %s", rdmamsg_error());
 }
 
 static void move_it(struct rdmamsg_listener *l, struct rdmamsg_request *req)

@@ -150,11 +150,12 @@ static void listen__garbage_IS_AN_OFFENCE(void **state)
 static void accept_once(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 {
 	struct pair *p = rdmamsg_listener_user(l);
-	int ret = rdmamsg_accept(req, &p->s.opts, p->s.ep ? NULL : &p->s.ep);
+	int ret = rdmamsg_request_accept(req, &p->s.opts,
+					 p->s.ep ? NULL : &p->s.ep);
 
 	texts_are_fine |= ret != 0;
 	if (ret != (p->s.incoming++ ? -EALREADY : 0))
-		note("rdmamsg_accept: %d, %s", ret, rdmamsg_error());
+		note("rdmamsg_request_accept: %d, %s", ret, rdmamsg_error());
 }
 
 /* The sender of an offer ends before SETUP, and the same offer comes again. */

@@ -66,8 +66,8 @@ void pair_on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 {
 	struct pair *p = rdmamsg_listener_user(l);
 
-	if (rdmamsg_accept(req, &p->s.opts, &p->s.ep))
-		note("rdmamsg_accept: %s", rdmamsg_error());
+	if (rdmamsg_request_accept(req, &p->s.opts, &p->s.ep))
+		note("rdmamsg_request_accept: %s", rdmamsg_error());
 }
 
 void pair_listen(struct pair *p)

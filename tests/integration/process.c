@@ -146,8 +146,8 @@ static void accept_stranger(struct rdmamsg_listener *l,
 			    struct rdmamsg_request *req)
 {
 	p.s.expect_nothing = true;
-	if (rdmamsg_accept(req, &p.s.opts, &p.s.ep))
-		note("rdmamsg_accept: %s", rdmamsg_error());
+	if (rdmamsg_request_accept(req, &p.s.opts, &p.s.ep))
+		note("rdmamsg_request_accept: %s", rdmamsg_error());
 }
 
 static void open__without_0_to_2_LEAVES_THEM_CLOSED(void **state)

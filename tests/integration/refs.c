@@ -21,7 +21,7 @@ static struct pair p;
 static struct hub {
 	struct rdmamsg *ctx, *server;
 	struct rdmamsg_listener *listener;
-	struct rdmamsg_handlers on;
+	struct rdmamsg_ep_handlers on;
 	struct rdmamsg_ep_options opts;
 	struct rdmamsg_ep *ep[FAN], *back[FAN];
 	unsigned int connected, accepted, closed, arrived, sent;
@@ -69,7 +69,7 @@ static void hub_open(uint32_t flags)
 	char port[8];
 
 	memset(&hub, 0, sizeof(hub));
-	hub.on = (struct rdmamsg_handlers){
+	hub.on = (struct rdmamsg_ep_handlers){
 		.size = sizeof(hub.on), .on_connected = hub_connected,
 		.on_message = hub_message, .on_complete = hub_complete,
 		.on_closed = hub_closed,

@@ -83,8 +83,8 @@ static void accept_with(const struct rdmamsg_key *key)
 {
 	p.s.opts.setup_data = key;
 	p.s.opts.setup_data_len = sizeof(*key);
-	if (rdmamsg_accept(waiting[0], &p.s.opts, &p.s.ep))
-		fail_msg("rdmamsg_accept: %s", rdmamsg_error());
+	if (rdmamsg_request_accept(waiting[0], &p.s.opts, &p.s.ep))
+		fail_msg("rdmamsg_request_accept: %s", rdmamsg_error());
 }
 
 static void expect_read(void)
@@ -256,7 +256,7 @@ static void accept__in_another_domain_EPERM(void **state)
 			p.s.opts.flags = RDMAMSG_EP_GUARD;
 		else
 			p.s.opts.pd = domain(p.s.ctx);
-		assert_error(rdmamsg_accept(waiting[0], &p.s.opts, &ep),
+		assert_error(rdmamsg_request_accept(waiting[0], &p.s.opts, &ep),
 			     -EPERM, "domain");
 		expect_rejected();
 		pair_fini(&p);
@@ -272,7 +272,7 @@ static void reject__after_a_key_LEAVES_NOTHING(void **state)
 	pd = domain(p.s.ctx);
 	r = region(p.s.ctx, far, pd);
 	(void)key_for(waiting[0], r);
-	assert_int_equal(rdmamsg_reject(waiting[0], "no", 2), 0);
+	assert_int_equal(rdmamsg_request_reject(waiting[0], "no", 2), 0);
 	expect_rejected();
 	assert_int_equal(rdmamsg_region_destroy(r), 0);
 	assert_int_equal(rdmamsg_pd_destroy(pd), 0);
@@ -306,7 +306,7 @@ static void key__peer_has_gone_LEAVES_NOTHING(void **state)
 	test_pump(100);
 	ret = rdmamsg_request_get_key(waiting[0], r, &key);
 	assert_true(!ret || ret == -ECONNRESET);
-	assert_int_equal(rdmamsg_reject(waiting[0], NULL, 0), 0);
+	assert_int_equal(rdmamsg_request_reject(waiting[0], NULL, 0), 0);
 	pair_fini(&p);
 }
 
@@ -328,7 +328,7 @@ static void key__device_removed_ERROR(void **state)
 	ret = rdmamsg_request_get_key(waiting[0], r, &key);
 	/* a connection manager may tell the request, or not */
 	assert_true(ret == -ENODEV || ret == -ECONNRESET);
-	assert_true(rdmamsg_accept(waiting[0], &p.s.opts, &ep) < 0);
+	assert_true(rdmamsg_request_accept(waiting[0], &p.s.opts, &ep) < 0);
 	harm_add();
 	assert_int_equal(rdmamsg_region_destroy(r), 0);
 	pair_fini(&p);
@@ -346,7 +346,7 @@ static void key__shut_down_ESHUTDOWN(void **state)
 	assert_error(rdmamsg_request_get_key(waiting[0], r, &key), -ESHUTDOWN,
 		     "shut");
 	expect_rejected();
-	assert_int_equal(rdmamsg_reject(waiting[0], NULL, 0), 0);
+	assert_int_equal(rdmamsg_request_reject(waiting[0], NULL, 0), 0);
 	pair_fini(&p);
 }
 
@@ -404,7 +404,8 @@ static void key__of_an_oob_request_EOPNOTSUPP(void **state)
 	assert_error(rdmamsg_request_get_key(waiting[0],
 					     region(p.s.ctx, far, NULL), &key),
 		     -EOPNOTSUPP, "out-of-band");
-	assert_int_equal(rdmamsg_accept(waiting[0], &p.s.opts, &p.s.ep), 0);
+	assert_int_equal(rdmamsg_request_accept(waiting[0], &p.s.opts, &p.s.ep),
+			 0);
 	pair_exchange(&p);
 	pair_fini(&p);
 }

@@ -25,8 +25,8 @@ static void look_and_accept(struct rdmamsg_listener *l,
 	memcpy(hello_seen, data, hello_seen_len);
 	if (rdmamsg_request_addrs(req, &local_seen, &peer_seen))
 		note("rdmamsg_request_addrs: %s", rdmamsg_error());
-	if (rdmamsg_accept(req, &p.s.opts, &p.s.ep))
-		note("rdmamsg_accept: %s", rdmamsg_error());
+	if (rdmamsg_request_accept(req, &p.s.opts, &p.s.ep))
+		note("rdmamsg_request_accept: %s", rdmamsg_error());
 }
 
 static void check_peer_data(const struct end *e, size_t len, uint32_t tag)

@@ -40,8 +40,8 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 {
 	struct end *e = &s[accepted++];
 
-	if (rdmamsg_accept(req, &e->opts, &e->ep))
-		note("rdmamsg_accept: %s", rdmamsg_error());
+	if (rdmamsg_request_accept(req, &e->opts, &e->ep))
+		note("rdmamsg_request_accept: %s", rdmamsg_error());
 }
 
 static void open_ctx(void)
@@ -271,9 +271,9 @@ static void shutdown__unanswered_requests_ARE_REFUSED(void **state)
 		expect_end(&c[i], RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_RESOURCES,
 			   -ENOBUFS);
 	/* the program still has them */
-	assert_error(rdmamsg_accept(waiting[0], NULL, NULL), -ESHUTDOWN,
+	assert_error(rdmamsg_request_accept(waiting[0], NULL, NULL), -ESHUTDOWN,
 		     "shut down");
-	assert_int_equal(rdmamsg_reject(waiting[1], NULL, 0), 0);
+	assert_int_equal(rdmamsg_request_reject(waiting[1], NULL, 0), 0);
 	WAIT_FOR(told);
 	assert_int_equal(failed, 0);
 	test_close(ctx);
@@ -448,7 +448,8 @@ static void shutdown__while_calls_wait_THEY_END(void **state)
 	assert_int_equal(rdmamsg_listen(ctx, test_addr(), "0", NULL,
 					&listener), 0);
 	assert_int_equal(rdmamsg_submit(ctx, shut, NULL), 0);
-	assert_error(rdmamsg_accept_wait(listener, NULL, -1, &ep), -ESHUTDOWN,
+	assert_error(rdmamsg_listener_accept_wait(listener, NULL, -1, &ep),
+		     -ESHUTDOWN,
 		     "shut down");
 	assert_int_equal(rdmamsg_shutdown_wait(ctx, -1), 0);
 	assert_int_equal(told, 1);
@@ -538,7 +539,7 @@ static void shutdown__while_connecting_IS_NOT_COUNTED(void **state)
 		assert_int_equal(s[i].why.error, -ECANCELED);
 	}
 	for (int i = 0; i < waiting_count; i++)
-		(void)rdmamsg_reject(waiting[i], NULL, 0);
+		(void)rdmamsg_request_reject(waiting[i], NULL, 0);
 	test_close(ctx);
 	for (int i = 0; i < 2; i++)
 		end_fini(&s[i]);
@@ -555,7 +556,8 @@ static void shut_down_in_setup(int rounds)
 	end_init(&c[0], "client", test_open(NULL));
 	dial(&c[0], test_addr(), port, WAIT_MS);
 	WAIT_FOR(waiting_count);
-	assert_int_equal(rdmamsg_accept(waiting[0], &s[0].opts, &s[0].ep), 0);
+	assert_int_equal(rdmamsg_request_accept(waiting[0], &s[0].opts,
+						&s[0].ep), 0);
 	for (int i = 0; i < rounds; i++)
 		rdmamsg_process(i & 1 ? ctx : c[0].ctx);
 	begin(WAIT_MS);
@@ -584,7 +586,7 @@ static void moved(struct rdmamsg *to, struct rdmamsg_request *req, void *arg)
 	texts_are_fine = true;
 	if (to != ctx)
 		note("a request moved to another context");
-	*(int *)arg = rdmamsg_accept(req, NULL, NULL);
+	*(int *)arg = rdmamsg_request_accept(req, NULL, NULL);
 }
 
 static void shutdown__of_the_context_that_gets_a_request_REFUSED(void **state)

@@ -70,7 +70,7 @@ static void *serve(void *arg)
 
 static void listen_at(char port[static 8])
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_message = on_message,
 	};
 	const struct rdmamsg_ep_options eo = {

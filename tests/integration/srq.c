@@ -189,8 +189,8 @@ static void put_it_off(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 
 static void accept_late(struct end *e, struct rdmamsg_msg *msg)
 {
-	if (rdmamsg_accept(put_off, &late.s.opts, &late.s.ep))
-		note("rdmamsg_accept: %s", rdmamsg_error());
+	if (rdmamsg_request_accept(put_off, &late.s.opts, &late.s.ep))
+		note("rdmamsg_request_accept: %s", rdmamsg_error());
 	put_off = NULL;
 	rdmamsg_msg_free(msg);
 }

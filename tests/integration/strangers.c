@@ -166,10 +166,10 @@ static void max_requests(void)
 	dial_end(&second, WAIT_MS);
 	WAIT_FOR(stats().rejected_requests >= 2);
 	assert_int_equal(second.closed, 0);
-	assert_int_equal(rdmamsg_reject(waiting[0], NULL, 0), 0);
+	assert_int_equal(rdmamsg_request_reject(waiting[0], NULL, 0), 0);
 	WAIT_FOR(waiting_count == 2);
 	WAIT_FOR(p.c.closed);
-	assert_int_equal(rdmamsg_reject(waiting[1], NULL, 0), 0);
+	assert_int_equal(rdmamsg_request_reject(waiting[1], NULL, 0), 0);
 	WAIT_FOR(second.closed);
 	assert_int_equal(second.why.cause, RDMAMSG_CAUSE_REJECTED);
 	test_close(second.ctx);
@@ -211,7 +211,7 @@ static void connect__max_requests_too_long_IS_TOLD(void **state)
 	WAIT_FOR(stats().rejected_requests >= 2);
 	clock_pass(WAIT_MS);
 	expect_limit(&second, "max_requests");
-	assert_int_equal(rdmamsg_reject(waiting[0], NULL, 0), 0);
+	assert_int_equal(rdmamsg_request_reject(waiting[0], NULL, 0), 0);
 	WAIT_FOR(p.c.closed);
 	test_close(second.ctx);
 	end_fini(&second);
@@ -254,8 +254,8 @@ static void first_then_late(struct rdmamsg_listener *l,
 {
 	if (!p.s.closed)
 		pair_on_request(l, req);
-	else if (rdmamsg_accept(req, &late.opts, &late.ep))
-		note("rdmamsg_accept: %s", rdmamsg_error());
+	else if (rdmamsg_request_accept(req, &late.opts, &late.ep))
+		note("rdmamsg_request_accept: %s", rdmamsg_error());
 }
 
 static void wrong_key(void)

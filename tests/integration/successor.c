@@ -65,7 +65,8 @@ static void accept_client(uint32_t timeout_ms)
 			 rdmamsg_connect(p.c.ctx, test_addr(), p.port,
 					 &p.c.opts, &p.c.ep), 0);
 	WAIT_FOR(waiting_count);
-	assert_int_equal(rdmamsg_accept(waiting[0], &p.s.opts, &p.s.ep), 0);
+	assert_int_equal(rdmamsg_request_accept(waiting[0], &p.s.opts, &p.s.ep),
+			 0);
 }
 
 static void shut_down(void)

@@ -470,7 +470,7 @@ static void connect__wrong_argument_EINVAL(void **state)
 		NULL, "", "localhost", ":7000", "::1:7000", "[::1]", "[]:7000",
 		"localhost:",
 	};
-	const struct rdmamsg_handlers on = { .size = sizeof(on) };
+	const struct rdmamsg_ep_handlers on = { .size = sizeof(on) };
 	struct rdmamsg_ep_options ep = { .size = sizeof(ep), .handlers = &on };
 	struct rdmamsg_team_options opts = { .ep = &ep };
 

@@ -158,7 +158,7 @@ static void begin(bool echoes)
 
 static struct rdmamsg_ep_options ep_options(void)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on),
 		.on_connected = on_connected, .on_message = on_message,
 		.on_writable = on_writable, .on_closed = on_closed,

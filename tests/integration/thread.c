@@ -56,7 +56,7 @@ static void worker_closed(struct rdmamsg_ep *ep,
 void worker_open(struct worker *w, const struct rdmamsg_options *opts)
 {
 	memset(w, 0, sizeof(*w));
-	w->on = (struct rdmamsg_handlers) {
+	w->on = (struct rdmamsg_ep_handlers) {
 		.size = sizeof(w->on), .on_connected = worker_connected,
 		.on_message = worker_message, .on_closed = worker_closed,
 	};

@@ -15,7 +15,7 @@ struct worker {
 	struct rdmamsg *ctx;
 	struct rdmamsg_listener *listener;
 	char port[8];
-	struct rdmamsg_handlers on;
+	struct rdmamsg_ep_handlers on;
 	struct rdmamsg_ep_options opts;
 	atomic_uint closed;
 	unsigned int connected, echoed;	/* valid after worker_end() */

@@ -33,8 +33,9 @@ static void try_everything(struct rdmamsg *ctx, struct rdmamsg_ep *ep)
 	expect_deadlock(rdmamsg_run(ctx), "rdmamsg_run");
 	expect_deadlock(rdmamsg_connect_wait(ctx, test_addr(), "1", NULL, 1,
 					     &other), "rdmamsg_connect_wait");
-	expect_deadlock(rdmamsg_accept_wait(own_listener, NULL, 1, &other),
-			"rdmamsg_accept_wait");
+	expect_deadlock(rdmamsg_listener_accept_wait(own_listener, NULL, 1,
+						     &other),
+			"rdmamsg_listener_accept_wait");
 	expect_deadlock(rdmamsg_shutdown_wait(ctx, 1), "rdmamsg_shutdown_wait");
 	if (ep) {
 		expect_deadlock(rdmamsg_send_wait(ep, "x", 1, 0, 1),
@@ -103,10 +104,11 @@ static void *serve_blocking(void *arg)
 	struct blocking *b = arg;
 	struct rdmamsg_ep *ep;
 	struct rdmamsg_msg *msg;
-	int ret = rdmamsg_accept_wait(b->listener, b->opts, WAIT_MS, &ep);
+	int ret = rdmamsg_listener_accept_wait(b->listener, b->opts, WAIT_MS,
+					       &ep);
 
 	if (ret) {
-		note("rdmamsg_accept_wait: %s", rdmamsg_error());
+		note("rdmamsg_listener_accept_wait: %s", rdmamsg_error());
 		return NULL;
 	}
 	while (!(ret = rdmamsg_recv_wait(ep, WAIT_MS, &msg))) {
@@ -178,8 +180,8 @@ static void *send_and_close(void *arg)
 	struct blocking *b = arg;
 	struct rdmamsg_ep *ep;
 
-	if (rdmamsg_accept_wait(b->listener, NULL, WAIT_MS, &ep)) {
-		note("rdmamsg_accept_wait: %s", rdmamsg_error());
+	if (rdmamsg_listener_accept_wait(b->listener, NULL, WAIT_MS, &ep)) {
+		note("rdmamsg_listener_accept_wait: %s", rdmamsg_error());
 		return NULL;
 	}
 	for (uint32_t n = 0; n < ARRAY_SIZE(wait_sizes); n++)
@@ -269,9 +271,10 @@ static void accept_wait__nobody_there_ETIMEDOUT(void **state)
 	struct rdmamsg_ep *ep;
 
 	assert_int_equal(rdmamsg_listen(ctx, test_addr(), "0", NULL, &l), 0);
-	assert_error(rdmamsg_accept_wait(l, NULL, 0, &ep), -ETIMEDOUT,
+	assert_error(rdmamsg_listener_accept_wait(l, NULL, 0, &ep), -ETIMEDOUT,
 		     "nobody");
-	assert_error(rdmamsg_accept_wait(l, NULL, 100, &ep), -ETIMEDOUT,
+	assert_error(rdmamsg_listener_accept_wait(l, NULL, 100, &ep),
+		     -ETIMEDOUT,
 		     "nobody");
 }
 
@@ -288,7 +291,8 @@ static void accept_wait__listener_closed_meanwhile_ESHUTDOWN(void **state)
 
 	assert_int_equal(rdmamsg_listen(ctx, test_addr(), "0", NULL, &l), 0);
 	assert_int_equal(rdmamsg_submit(ctx, close_listener, l), 0);
-	assert_error(rdmamsg_accept_wait(l, NULL, WAIT_MS, &ep), -ESHUTDOWN,
+	assert_error(rdmamsg_listener_accept_wait(l, NULL, WAIT_MS, &ep),
+		     -ESHUTDOWN,
 		     "closed");
 }
 
@@ -298,7 +302,8 @@ static void accept_wait__listener_that_accepts_itself_EINVAL(void **state)
 
 	pair_init(&p, NULL);
 	pair_listen(&p);
-	assert_error(rdmamsg_accept_wait(p.listener, NULL, 0, &ep), -EINVAL,
+	assert_error(rdmamsg_listener_accept_wait(p.listener, NULL, 0, &ep),
+		     -EINVAL,
 		     "by itself");
 	pair_fini(&p);
 }
@@ -370,8 +375,8 @@ static void send_wait__peer_does_not_look_ETIMEDOUT_AND_ABORTED(void **state)
 
 static void say_busy(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 {
-	if (rdmamsg_reject(req, "busy", 4))
-		note("rdmamsg_reject: %s", rdmamsg_error());
+	if (rdmamsg_request_reject(req, "busy", 4))
+		note("rdmamsg_request_reject: %s", rdmamsg_error());
 }
 
 static void *run(void *ctx)
@@ -436,7 +441,7 @@ static void send_wait__peer_refuses_SAYS_SO(void **state)
 	struct blocking b;
 	struct rdmamsg_msg *msg;
 	struct rdmamsg_ep *ep;
-	struct rdmamsg_handlers on = {
+	struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_incoming = refuse,
 	};
 	struct rdmamsg_ep_options opts = {
@@ -620,8 +625,8 @@ static void *serve_meetings(void *arg)
 	struct blocking *b = arg;
 	struct rdmamsg_ep *ep;
 
-	if (rdmamsg_accept_wait(b->listener, b->opts, WAIT_MS, &ep)) {
-		note("rdmamsg_accept_wait: %s", rdmamsg_error());
+	if (rdmamsg_listener_accept_wait(b->listener, b->opts, WAIT_MS, &ep)) {
+		note("rdmamsg_listener_accept_wait: %s", rdmamsg_error());
 		return NULL;
 	}
 	for (uint32_t i = 1; i <= POINTS; i++) {
@@ -716,7 +721,8 @@ static void wait_helpers__nowhere_to_put_it_EINVAL(void **state)
 		fail_msg("rdmamsg_listen: %s", rdmamsg_error());
 	assert_error(rdmamsg_connect_wait(p.c.ctx, test_addr(), p.port, NULL, 0,
 					  NULL), -EINVAL, "ret");
-	assert_error(rdmamsg_accept_wait(l, NULL, 0, NULL), -EINVAL, "ret");
+	assert_error(rdmamsg_listener_accept_wait(l, NULL, 0, NULL), -EINVAL,
+		     "ret");
 	assert_error(rdmamsg_recv_wait(p.c.ep, 0, NULL), -EINVAL, "ret");
 	assert_error(rdmamsg_send_wait(p.c.ep, NULL, 1, 0, 0), -EINVAL, "NULL");
 	pair_close(&p);

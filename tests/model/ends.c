@@ -362,7 +362,7 @@ static void on_path(struct rdmamsg_ep *ep, const struct rdmamsg_path_event *ev)
 	inside_callback(e);
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
 	.on_message = on_message, .on_complete = on_complete,
 	.on_writable = on_writable, .on_closed = on_closed, .on_path = on_path,

@@ -36,7 +36,7 @@ static void accept_one(struct rdmamsg_listener *listener,
 	const uint32_t *other;
 	size_t len;
 
-	MUST(rdmamsg_accept_wait(listener, opts, TIMEOUT_MS, &ep));
+	MUST(rdmamsg_listener_accept_wait(listener, opts, TIMEOUT_MS, &ep));
 	other = rdmamsg_ep_peer_data(ep, &len);
 	if (!other || len != sizeof(*other) || *other <= rank ||
 	    *other >= size || eps[*other])

@@ -425,7 +425,7 @@ static void on_event(struct rdmamsg *unused, const struct rdmamsg_event *ev)
 		printf("port-event %s %s\n", ev->device, ev->name);
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers),
 	.on_connected = on_connected,
 	.on_message = on_message,

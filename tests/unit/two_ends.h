@@ -62,7 +62,7 @@ static inline void on_closed(struct rdmamsg_ep *ep,
 /* Handlers of both ends, whose messages go to the test's. */
 #define END_HANDLERS(message) \
 	{ \
-		.size = sizeof(struct rdmamsg_handlers), \
+		.size = sizeof(struct rdmamsg_ep_handlers), \
 		.on_connected = on_connected, .on_complete = on_complete, \
 		.on_message = (message), .on_closed = on_closed, \
 	}
@@ -157,7 +157,7 @@ static inline void connect_anew(void (*message)(struct rdmamsg_ep *ep,
 						struct rdmamsg_msg *msg),
 				struct rdmamsg_ep_options opts)
 {
-	const struct rdmamsg_handlers handlers = END_HANDLERS(message);
+	const struct rdmamsg_ep_handlers handlers = END_HANDLERS(message);
 
 	opts.size = sizeof(opts);
 	opts.handlers = &handlers;

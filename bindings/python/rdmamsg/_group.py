@@ -133,7 +133,7 @@ class GroupBase:
     def try_publish(self, data: Buffer) -> bool:
         """Sends a copy to all members, or returns False without room."""
         memory = readable(data)
-        result = lib.rdmamsg_publish(self._handle(), memory, len(memory))
+        result = lib.rdmamsg_group_publish(self._handle(), memory, len(memory))
         if result == -errno.EAGAIN:
             return False
         check(result)

@@ -77,7 +77,7 @@ class Request:
     def reject(self, data: bytes = b"") -> None:
         """Rejects the request. The peer's Rejected.reason has the data."""
         handle, self._req = self._handle(), None
-        check(lib.rdmamsg_reject(handle, data, len(data)))
+        check(lib.rdmamsg_request_reject(handle, data, len(data)))
 
     def _take(self) -> Any:
         handle, self._req = self._handle(), None
@@ -89,7 +89,7 @@ class Request:
 
         def accept(options: Any, ret: Any) -> int:
             self._req = None
-            result: int = lib.rdmamsg_accept(handle, options, ret)
+            result: int = lib.rdmamsg_request_accept(handle, options, ret)
             return result
         ep._start(accept)
 

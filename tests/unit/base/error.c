@@ -72,7 +72,7 @@ static void fail__with_the_text_of_before_QUOTES_IT(void **state)
 
 /* ---- calls that go on after a failure --------------------------------- */
 
-static const struct rdmamsg_handlers on = {
+static const struct rdmamsg_ep_handlers on = {
 	.size = sizeof(on), .on_connected = on_connected, .on_closed = on_closed,
 };
 

@@ -72,7 +72,7 @@ static void on_connected(struct rdmamsg_ep *ep)
 /* Connects to itself, which opens the device and registers memory. */
 static int use_device(void)
 {
-	static const struct rdmamsg_handlers handlers = {
+	static const struct rdmamsg_ep_handlers handlers = {
 		.size = sizeof(handlers), .on_connected = on_connected,
 	};
 	const struct rdmamsg_ep_options eo = {

@@ -201,7 +201,7 @@ static int migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *ch)
 
 /* ---- contexts --------------------------------------------------------- */
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
 	.on_closed = on_closed,
 };

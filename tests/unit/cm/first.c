@@ -50,7 +50,7 @@ static int tear_down(void **state)
 
 static void setup__not_noticed_IS_NUDGED(void **state)
 {
-	static const struct rdmamsg_handlers handlers = {
+	static const struct rdmamsg_ep_handlers handlers = {
 		.size = sizeof(handlers), .on_connected = on_connected,
 		.on_closed = on_closed,
 	};

@@ -19,7 +19,7 @@
 
 static void connect_both(void)
 {
-	static const struct rdmamsg_handlers handlers = {
+	static const struct rdmamsg_ep_handlers handlers = {
 		.size = sizeof(handlers), .on_connected = on_connected,
 		.on_closed = on_closed,
 	};
@@ -132,7 +132,7 @@ static void listen_for_one(void)
 
 static void dial(struct side *s)
 {
-	static const struct rdmamsg_handlers handlers = {
+	static const struct rdmamsg_ep_handlers handlers = {
 		.size = sizeof(handlers), .on_closed = on_closed,
 	};
 	const struct rdmamsg_ep_options opts = {

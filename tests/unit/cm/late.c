@@ -61,7 +61,7 @@ static void answer_now(void)
 	pthread_mutex_unlock(&lock);
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
 	.on_closed = on_closed,
 };
@@ -160,7 +160,7 @@ static void record__answered_too_late_ENDS(void **state)
 	WAIT_FOR(request);
 	time_out();
 	opts.user = &server;
-	assert_int_equal(rdmamsg_accept(request, &opts, NULL), 0);
+	assert_int_equal(rdmamsg_request_accept(request, &opts, NULL), 0);
 	ends_at_once(true);
 }
 

@@ -48,7 +48,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *r)
 	why = *r;
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_closed = on_closed,
 };
 
@@ -128,7 +128,7 @@ static void check_gone(void)
 	struct rdmamsg_ep *ep;
 
 	assert_int_equal(moves, 1);
-	assert_int_equal(rdmamsg_accept(moved, NULL, &ep), -ECONNRESET);
+	assert_int_equal(rdmamsg_request_accept(moved, NULL, &ep), -ECONNRESET);
 	turns(client);
 	assert_true(closed);
 }
@@ -192,7 +192,8 @@ static void removed__cannot_be_moved_STAYS(void **state)
 	turns(from);
 	turns(to);
 	assert_int_equal(moves, 0);
-	assert_int_equal(rdmamsg_accept(pending, NULL, &ep), -ECONNRESET);
+	assert_int_equal(rdmamsg_request_accept(pending, NULL, &ep),
+			 -ECONNRESET);
 	/* the failed move has freed its slot in the submit queue of 'to' */
 	for (int i = 0; i < 10; i++) {
 		assert_int_equal(rdmamsg_submit(to, nothing, NULL), 0);
@@ -216,7 +217,8 @@ static void full__HAS_NOT_LEFT(void **state)
 	nulldev_remove();
 	turns(to);
 	turns(from);
-	assert_int_equal(rdmamsg_accept(pending, NULL, &ep), -ECONNRESET);
+	assert_int_equal(rdmamsg_request_accept(pending, NULL, &ep),
+			 -ECONNRESET);
 }
 
 /* 'to' closes before it processes the moved request. */

@@ -54,7 +54,7 @@ static void on_path(struct rdmamsg_ep *ep, const struct rdmamsg_path_event *ev)
 		(void)snprintf(not_moved, sizeof(not_moved), "%s", ev->text);
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
 	.on_closed = on_closed, .on_path = on_path,
 };
@@ -76,7 +76,7 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 	const struct rdmamsg_ep_options o = options(wanted.pkey ? &wanted :
 						    NULL);
 
-	accept_error = rdmamsg_accept(req, &o, &accepted);
+	accept_error = rdmamsg_request_accept(req, &o, &accepted);
 }
 
 static void set_pkey(uint16_t pkey)

@@ -17,7 +17,7 @@ static struct rdmamsg_listener *second;
 
 static int set_up(void **state)
 {
-	static const struct rdmamsg_handlers handlers = END_HANDLERS(NULL);
+	static const struct rdmamsg_ep_handlers handlers = END_HANDLERS(NULL);
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,
 	};

@@ -21,7 +21,7 @@
 
 #define RECORD_MS	10000		/* a connection may have no record */
 
-static const struct rdmamsg_handlers handlers = END_HANDLERS(NULL);
+static const struct rdmamsg_ep_handlers handlers = END_HANDLERS(NULL);
 static struct rdmamsg_listener *listener;
 
 static int set_up(void **state)

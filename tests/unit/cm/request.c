@@ -76,7 +76,7 @@ static struct rdmamsg_listener *listen_for(const char *device)
 
 static void dial(const char *device)
 {
-	static const struct rdmamsg_handlers handlers = {
+	static const struct rdmamsg_ep_handlers handlers = {
 		.size = sizeof(handlers), .on_closed = on_closed,
 	};
 	const struct rdmamsg_ep_options opts = {
@@ -99,7 +99,7 @@ static void expect_gone(void)
 {
 	struct rdmamsg_ep *ep;
 
-	assert_int_equal(rdmamsg_accept(kept, NULL, &ep), -ECONNRESET);
+	assert_int_equal(rdmamsg_request_accept(kept, NULL, &ep), -ECONNRESET);
 	assert_non_null(strstr(rdmamsg_error(), "gone"));
 }
 
@@ -173,7 +173,7 @@ static struct rdmamsg_ep *accept_for(uint32_t timeout_ms)
 	};
 	struct rdmamsg_ep *ep;
 
-	assert_int_equal(rdmamsg_accept(kept, &opts, &ep), 0);
+	assert_int_equal(rdmamsg_request_accept(kept, &opts, &ep), 0);
 	return ep;
 }
 

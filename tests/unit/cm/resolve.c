@@ -205,7 +205,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 
 static void connect__first_address_refuses_TRIES_THE_NEXT(void **state)
 {
-	const struct rdmamsg_handlers handlers = {
+	const struct rdmamsg_ep_handlers handlers = {
 		.size = sizeof(handlers), .on_connected = on_connected,
 		.on_closed = on_closed,
 	};

@@ -277,11 +277,12 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 {
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .user = &server,
-		.handlers = &(const struct rdmamsg_handlers)END_HANDLERS(NULL),
+		.handlers =
+			&(const struct rdmamsg_ep_handlers)END_HANDLERS(NULL),
 	};
 
 	if (accepts)
-		assert_int_equal(rdmamsg_accept(req, &opts, NULL), 0);
+		assert_int_equal(rdmamsg_request_accept(req, &opts, NULL), 0);
 	else
 		kept[kept_count++] = req;
 }
@@ -345,7 +346,7 @@ static int tear_down(void **state)
 	return loop_waited || busy ? -1 : 0;
 }
 
-static const struct rdmamsg_handlers handlers = END_HANDLERS(NULL);
+static const struct rdmamsg_ep_handlers handlers = END_HANDLERS(NULL);
 
 /* Dials, and waits until the server has the request, which it keeps. */
 static void dial_with(struct rdmamsg_ep_options *opts)

@@ -43,7 +43,7 @@ static int tear_down(void **state)
 	return nulldev_counts.ids || nulldev_counts.qps ? -1 : 0;
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
 	.on_closed = on_closed,
 };

@@ -214,7 +214,7 @@ static void on_refused(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 /* A sender of the library before asks, whose frames have version 1. */
 static void sender__with_older_frames_REFUSED(void **state)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_closed = on_refused,
 	};
 	const struct dc_hello h = {

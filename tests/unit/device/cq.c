@@ -97,7 +97,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	snprintf(e->text, sizeof(e->text), "%s", why->text);
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
 	.on_message = on_message, .on_closed = on_closed,
 };
@@ -121,7 +121,7 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 {
 	struct rdmamsg_ep_options o = options(&servers[accepted]);
 
-	if (!rdmamsg_accept(req, &o, NULL))
+	if (!rdmamsg_request_accept(req, &o, NULL))
 		accepted++;
 }
 

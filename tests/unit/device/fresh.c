@@ -202,7 +202,7 @@ static void infiniband__group_on_the_port_JOINS_AGAIN(void **state)
 	for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		set(rows[i].what, 1, rows[i].value);
 		WAIT_FOR(lost == i + 1 && joined == i + 2);
-		assert_int_equal(rdmamsg_publish(group, "x", 1), 0);
+		assert_int_equal(rdmamsg_group_publish(group, "x", 1), 0);
 	}
 	tear_down();
 }

@@ -90,7 +90,7 @@ static int destroy_qp(struct ibv_qp *qp)
 	return nulldev_verbs.destroy_qp(qp);
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
 	.on_closed = on_closed,
 };

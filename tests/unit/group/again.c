@@ -196,7 +196,8 @@ static void leave__lost_in_a_message_TELLS_IT(void **state)
 	begin(0);
 	assert_int_equal(rdmamsg_group_join(all[0].ctx, "239.1.2.9", &opts,
 					    &slow.group), 0);
-	while ((ret = rdmamsg_publish(slow.group, large, sizeof(large))) ==
+	while ((ret = rdmamsg_group_publish(slow.group, large,
+					    sizeof(large))) ==
 	       -ENOTCONN)
 		turn(1);
 	assert_int_equal(ret, 0);

@@ -139,7 +139,7 @@ static void publish(void)
 {
 	int ret;
 
-	while ((ret = rdmamsg_publish(pub.group, "x", 1)) == -EAGAIN)
+	while ((ret = rdmamsg_group_publish(pub.group, "x", 1)) == -EAGAIN)
 		turn();
 	assert_int_equal(ret, 0);
 }
@@ -196,13 +196,13 @@ static void history__of_young_messages_IS_WRITABLE_LATER(void **state)
 	/* again, if the test stood still meanwhile */
 	do {
 		for (int i = 0; i < HISTORY + 1; i++)
-			ret = rdmamsg_publish(pub.group, "x", 1);
+			ret = rdmamsg_group_publish(pub.group, "x", 1);
 	} while (!ret && rdmamsg__now_ms() < until);
 	assert_int_equal(ret, -EAGAIN);
 	assert_int_equal(pub.writable, 0);
 	assert_true(counters(&pub).refused > 0);
 	WAIT_FOR(pub.writable);
-	assert_int_equal(rdmamsg_publish(pub.group, "x", 1), 0);
+	assert_int_equal(rdmamsg_group_publish(pub.group, "x", 1), 0);
 	end_all();
 }
 
@@ -452,7 +452,7 @@ static void subscriber__slow_LOSES_ALONE(void **state)
 	publish();
 	WAIT_FOR(sub[0].messages == 1 && sub[1].messages == 1);
 	for (int i = 1; i < COUNT; i++)
-		assert_int_equal(rdmamsg_publish(pub.group, "x", 1), 0);
+		assert_int_equal(rdmamsg_group_publish(pub.group, "x", 1), 0);
 	for (uint64_t end = rdmamsg__now_ms() + WAIT_MS;
 	     sub[0].messages != COUNT;) {
 		assert_true(rdmamsg__now_ms() < end);
@@ -524,7 +524,8 @@ static void send_hostile(unsigned int *seed, uint64_t id)
 	/* often a whole fragment */
 	if (rand_r(seed) % 2 && f.size <= 256)
 		len = FRAME_HDR_LEN + f.size;
-	while ((ret = rdmamsg_publish(stranger.group, bytes, len)) == -EAGAIN)
+	while ((ret = rdmamsg_group_publish(stranger.group, bytes,
+					    len)) == -EAGAIN)
 		turn();
 	assert_int_equal(ret, 0);
 }

@@ -48,7 +48,7 @@ static void datagram__refused_by_the_device_IS_COUNTED(void **state)
 			  node)->device->verbs->ops;
 	post = ops->post_send;
 	ops->post_send = refuse_post;
-	assert_int_equal(rdmamsg_publish(g, "x", 1), -ENOMEM);
+	assert_int_equal(rdmamsg_group_publish(g, "x", 1), -ENOMEM);
 	ops->post_send = post;
 	st = counters(g);
 	assert_int_equal(st.sent_failed, 1);

@@ -595,7 +595,7 @@ static void address_handle__in_use_STAYS(void **state)
 
 	/* more than what completes with the next signaled request */
 	for (uint32_t i = 0; i < c->send_depth / 4 + 6; i++)
-		assert_int_equal(rdmamsg_publish(g, "x", 1), 0);
+		assert_int_equal(rdmamsg_group_publish(g, "x", 1), 0);
 	assert_int_equal(rdmamsg__carrier_way(c, &peer, &to), 0);
 	rdmamsg__carrier_drop_ah(c, to.ah);
 	assert_false(list_empty(&c->old_ahs));
@@ -604,7 +604,7 @@ static void address_handle__in_use_STAYS(void **state)
 	assert_true(c->done < c->sent);
 	assert_false(list_empty(&c->old_ahs));
 	for (uint32_t i = 0; i < c->send_depth / 4; i++)
-		assert_int_equal(rdmamsg_publish(g, "x", 1), 0);
+		assert_int_equal(rdmamsg_group_publish(g, "x", 1), 0);
 	while (c->done <= c->send_depth / 4)
 		assert_true(rdmamsg_wait(ctx, 10) >= 0);
 	assert_true(list_empty(&c->old_ahs));

@@ -75,7 +75,7 @@ static void linger__begins_WITH_THE_LAST_DATAGRAM(void **state)
 	uint64_t sent = 0, end = rdmamsg__now_ms() + WAIT_MS;
 
 	join(200);
-	assert_int_equal(rdmamsg_publish(group, large, sizeof(large)), 0);
+	assert_int_equal(rdmamsg_group_publish(group, large, sizeof(large)), 0);
 	assert_non_null(group->pending);
 	rdmamsg_group_leave(group);
 	while (!closed && group->pending) {
@@ -99,7 +99,7 @@ static void request__while_leaving_EXTENDS_LINGER(void **state)
 	uint64_t asked = 0, bound, left, end = rdmamsg__now_ms() + WAIT_MS;
 
 	join(RDMAMSG_NONE);
-	assert_int_equal(rdmamsg_publish(group, large, 1), 0);
+	assert_int_equal(rdmamsg_group_publish(group, large, 1), 0);
 	f.sender = group->id;
 	rdmamsg_group_leave(group);
 	left = rdmamsg__now_ms();
@@ -117,7 +117,7 @@ static void request__while_leaving_EXTENDS_LINGER(void **state)
 	/* but not without end; a pause of the test is no end */
 	do {
 		join(RDMAMSG_NONE);
-		assert_int_equal(rdmamsg_publish(group, large, 1), 0);
+		assert_int_equal(rdmamsg_group_publish(group, large, 1), 0);
 		f.sender = group->id;
 		rdmamsg_group_leave(group);
 		while (!closed) {

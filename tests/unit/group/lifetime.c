@@ -193,7 +193,7 @@ static void group__left_while_it_is_moved_ENDS_ONCE(void **state)
 		assert_int_equal(soft_ctl_event(ctl, SOFT_CTL_ALL,
 						IBV_EVENT_SM_CHANGE, 1), 0);
 		for (int k = 0; k < 20; k++) {
-			(void)rdmamsg_publish(pub.group, "x", 1);
+			(void)rdmamsg_group_publish(pub.group, "x", 1);
 			assert_true(rdmamsg_process(from) >= 0);
 			if (k % 4 == 3)
 				assert_true(rdmamsg_process(shared) >= 0);
@@ -250,9 +250,9 @@ static void families__of_a_context_ARE_REPAIRED_EACH(void **state)
 		for (int i = 0; i < 2; i++) {
 			int ret;
 
-			while ((ret = rdmamsg_publish(pub[i].group,
-						      content + n % 256,
-						      length_of(n))) == -EAGAIN)
+			while ((ret = rdmamsg_group_publish(pub[i].group,
+							    content + n % 256,
+							    length_of(n))) == -EAGAIN)
 				assert_true(rdmamsg_wait(from, 1) >= 0);
 			assert_int_equal(ret, 0);
 			assert_true(rdmamsg_process(to) >= 0);
@@ -317,7 +317,7 @@ static void leave__with_a_full_queue_TELLS_THE_END(void **state)
 	int ret;
 
 	join_all(0);
-	while (!(ret = rdmamsg_publish(all[0].group, content, 0)))
+	while (!(ret = rdmamsg_group_publish(all[0].group, content, 0)))
 		;
 	assert_int_equal(ret, -EAGAIN);
 	rdmamsg_group_leave(all[0].group);
@@ -338,9 +338,9 @@ static void farewell__lost_WITH_THE_TAIL_IS_REPEATED(void **state)
 	recv_depth = depth;
 	join_all(0);
 	for (uint32_t n = 0; n < 2 * depth; n++, published++)
-		assert_int_equal(rdmamsg_publish(all[0].group,
-						 content + published % 256,
-						 length_of(published)), 0);
+		assert_int_equal(rdmamsg_group_publish(all[0].group,
+						       content + published % 256,
+						       length_of(published)), 0);
 	rdmamsg_group_leave(all[0].group);
 	WAIT_FOR(all[0].closed);
 	for (int i = 1; i <= SUBSCRIBERS; i++) {
@@ -363,7 +363,7 @@ static void publish__after_leave_ENOTCONN(void **state)
 		WAIT_FOR(all[i].joined == 2);
 	publish(1);
 	rdmamsg_group_leave(all[0].group);
-	assert_int_equal(rdmamsg_publish(all[0].group, "", 1), -ENOTCONN);
+	assert_int_equal(rdmamsg_group_publish(all[0].group, "", 1), -ENOTCONN);
 	soft_ctl_close(ctl);
 	end_all();
 }

@@ -115,8 +115,9 @@ static inline void publish(uint32_t count)
 	for (uint32_t n = published; n < published + count; n++) {
 		int ret;
 
-		while ((ret = rdmamsg_publish(all[0].group, content + n % 256,
-					      length_of(n))) == -EAGAIN)
+		while ((ret = rdmamsg_group_publish(all[0].group,
+						    content + n % 256,
+						    length_of(n))) == -EAGAIN)
 			turn(10);
 		assert_int_equal(ret, 0);
 		if (n % 16 == 0)

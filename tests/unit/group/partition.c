@@ -144,7 +144,7 @@ static void join__in_the_interfaces_partition_JOINS(void **state)
 	set_up("ib", 0x8012);
 	join(&full, 0x8012);
 	join(&limited, 0x0012);
-	assert_int_equal(rdmamsg_publish(full.group, "x", 1), 0);
+	assert_int_equal(rdmamsg_group_publish(full.group, "x", 1), 0);
 	UNTIL(ctx, full.messages == 1 && limited.messages == 1);
 	tear_down();
 }
@@ -159,7 +159,7 @@ static void join__in_another_EHOSTUNREACH(void **state)
 	join(&any, 0);
 	join(&same, 0x8012);
 	refused(0xffff, "set source to an address in that partition");
-	assert_int_equal(rdmamsg_publish(any.group, "x", 1), 0);
+	assert_int_equal(rdmamsg_group_publish(any.group, "x", 1), 0);
 	UNTIL(ctx, any.messages == 1 && same.messages == 1);
 	tear_down();
 }

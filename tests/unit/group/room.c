@@ -39,7 +39,7 @@ static int publish(struct rdmamsg_group *g)
 
 	in_call = true;
 	ret = accepted % 2 ? rdmamsg_group_post(g, &op) :
-	      rdmamsg_publish(g, data, len);
+	      rdmamsg_group_publish(g, data, len);
 	in_call = false;
 	accepted += !ret;
 	refused += ret == -EAGAIN;

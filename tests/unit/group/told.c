@@ -73,12 +73,13 @@ static void message__on_its_way_IS_NOT_ASKED_FOR(void **state)
 		int ret;
 
 		/* until the one before it has gone out */
-		while ((ret = rdmamsg_publish(slow, large, sizeof(large))) ==
+		while ((ret = rdmamsg_group_publish(slow, large,
+						    sizeof(large))) ==
 		       -EAGAIN || ret == -ENOTCONN)
 			turn(1);
 		assert_int_equal(ret, 0);
 	}
-	while (rdmamsg_publish(slow, large, 1) == -EAGAIN)
+	while (rdmamsg_group_publish(slow, large, 1) == -EAGAIN)
 		turn(1);
 	assert_int_equal(rdmamsg_group_get_stats(slow, &s), 0);
 	/* of a receiver that was not served in time, if any */
@@ -142,10 +143,11 @@ static void message__first_of_all_IS_MISSED(void **state)
 		assert_int_equal(soft_ctl_faults(ctl, SOFT_CTL_ALL, &all_lost),
 				 0);
 		for (int i = 0; i < 5; i++)
-			assert_int_equal(rdmamsg_publish(from, "x", 1), 0);
+			assert_int_equal(rdmamsg_group_publish(from, "x", 1),
+					 0);
 		turn(0);
 		assert_int_equal(soft_ctl_faults(ctl, SOFT_CTL_ALL, &none), 0);
-		assert_int_equal(rdmamsg_publish(from, "x", 1), 0);
+		assert_int_equal(rdmamsg_group_publish(from, "x", 1), 0);
 		WAIT_FOR(early.messages + early.lost == 6);
 		assert_true(!k || early.messages == 6);
 		rdmamsg_group_leave(from);
@@ -203,11 +205,12 @@ static void message__behind_the_end_IS_DROPPED(void **state)
 		opts.flags = RDMAMSG_GROUP_PUBLISH;
 		assert_int_equal(rdmamsg_group_join(all[0].ctx, "239.1.2.4",
 						    &opts, &from), 0);
-		WAIT_FOR(rdmamsg_publish(from, "x", 1) != -ENOTCONN);
+		WAIT_FOR(rdmamsg_group_publish(from, "x", 1) != -ENOTCONN);
 		assert_int_equal(soft_ctl_faults(ctl, SOFT_CTL_ALL, &faults),
 				 0);
 		for (uint32_t i = 1; i < NUMBERS; i++)
-			assert_int_equal(rdmamsg_publish(from, "x", 1), 0);
+			assert_int_equal(rdmamsg_group_publish(from, "x", 1),
+					 0);
 		rdmamsg_group_leave(from);
 		for (int i = 0; i < 20; i++)
 			turn(2);

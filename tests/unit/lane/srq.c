@@ -84,7 +84,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	server.messages++;
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
 	.on_message = on_message, .on_closed = on_closed,
 };

@@ -44,7 +44,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	rdmamsg_msg_free(msg);
 }
 
-static const struct rdmamsg_handlers handlers =
+static const struct rdmamsg_ep_handlers handlers =
 	END_HANDLERS(on_message);
 
 static void connect_oob(void)

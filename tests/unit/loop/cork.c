@@ -40,7 +40,7 @@ static void on_done(struct rdmamsg_ep *ep, void *cookie, int status)
 
 static int set_up(void **state)
 {
-	static const struct rdmamsg_handlers handlers = {
+	static const struct rdmamsg_ep_handlers handlers = {
 		.size = sizeof(handlers), .on_connected = on_connected,
 		.on_complete = on_done, .on_message = on_message,
 		.on_closed = on_closed,

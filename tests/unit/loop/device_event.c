@@ -122,7 +122,7 @@ static void on_ended(struct rdmamsg_group *g, const struct rdmamsg_reason *r)
 
 static void connect_to_itself(struct rdmamsg_srq *srq)
 {
-	static const struct rdmamsg_handlers on = {
+	static const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_connected = on_connected,
 		.on_closed = on_closed,
 	};

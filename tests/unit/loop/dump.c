@@ -47,7 +47,7 @@ static void shows_not(const char *words)
 		fail_msg("'%s' in\n%s", words, dumped);
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
 	.on_closed = on_closed,
 };
@@ -227,7 +227,7 @@ static void dump__of_a_group_HAS_ADDRESS_AND_FIGURES(void **state)
 	dump(client.ctx);
 	shows("group 1 (%p): 239.1.2.3, ", (void *)g);
 	WAIT_FOR(joined);
-	assert_int_equal(rdmamsg_publish(g, "seven b", 7), 0);
+	assert_int_equal(rdmamsg_group_publish(g, "seven b", 7), 0);
 	assert_int_equal(rdmamsg_group_query(g, &info), 0);
 	dump(client.ctx);
 	shows("group 1 (%p): 239.1.2.3, joined on soft0 port %u, qp 0x%x, 0 "

@@ -11,7 +11,7 @@ static struct rdmamsg_ep_options opts;
 
 static int set_up(void **state)
 {
-	static const struct rdmamsg_handlers handlers = END_HANDLERS(NULL);
+	static const struct rdmamsg_ep_handlers handlers = END_HANDLERS(NULL);
 
 	rdmamsg__verbs = &rdmamsg__verbs_soft;
 	clear_ends();

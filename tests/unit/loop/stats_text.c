@@ -72,7 +72,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 		kept = msg;
 }
 
-static const struct rdmamsg_handlers handlers =
+static const struct rdmamsg_ep_handlers handlers =
 	END_HANDLERS(on_message);
 
 static void read_text(const struct rdmamsg *ctx)

@@ -76,7 +76,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 
 static void connect_both(void)
 {
-	static const struct rdmamsg_handlers handlers = {
+	static const struct rdmamsg_ep_handlers handlers = {
 		.size = sizeof(handlers), .on_connected = on_connected,
 		.on_incoming = on_incoming, .on_message = on_message,
 		.on_complete = on_complete, .on_closed = on_closed,
@@ -166,7 +166,7 @@ static void count_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 
 static void connect_with_layout(uint32_t flags)
 {
-	static const struct rdmamsg_handlers handlers = {
+	static const struct rdmamsg_ep_handlers handlers = {
 		.size = sizeof(handlers), .on_connected = on_connected,
 		.on_incoming = into_layout, .on_message = count_message,
 		.on_complete = on_complete, .on_closed = on_closed,

@@ -96,7 +96,7 @@ static void define(struct rdmamsg_layout *l, struct rdmamsg_region *region,
 
 static int set_up(void **state)
 {
-	static const struct rdmamsg_handlers handlers = {
+	static const struct rdmamsg_ep_handlers handlers = {
 		.size = sizeof(handlers), .on_connected = on_connected,
 		.on_message = on_message_of, .on_complete = on_key,
 		.on_incoming = on_incoming, .on_closed = on_closed,

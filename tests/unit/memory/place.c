@@ -85,11 +85,11 @@ static void both(void)
 
 static uint32_t recv_depth = DEPTH, send_depth;
 /* if set, both ends use these */
-static const struct rdmamsg_handlers *handlers;
+static const struct rdmamsg_ep_handlers *handlers;
 
 static int set_up(void **state)
 {
-	static const struct rdmamsg_handlers at_server = {
+	static const struct rdmamsg_ep_handlers at_server = {
 		.size = sizeof(at_server), .on_connected = on_connected,
 		.on_message = on_message, .on_closed = on_closed,
 	}, at_client = {
@@ -269,7 +269,7 @@ static void pour_back(struct rdmamsg_ep *ep)
 
 static void flood(uint32_t recv, uint32_t send)
 {
-	static const struct rdmamsg_handlers h = {
+	static const struct rdmamsg_ep_handlers h = {
 		.size = sizeof(h), .on_connected = on_connected,
 		.on_message = on_passed, .on_writable = pour_back,
 		.on_closed = on_closed,

@@ -48,7 +48,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	rdmamsg_msg_free(msg);
 }
 
-static const struct rdmamsg_handlers handlers =
+static const struct rdmamsg_ep_handlers handlers =
 	END_HANDLERS(on_message);
 
 static uint8_t bytes[LARGE];
@@ -150,7 +150,7 @@ static void on_writable(struct rdmamsg_ep *ep)
  */
 static void send__no_memory_for_a_while_ON_WRITABLE(void **state)
 {
-	const struct rdmamsg_handlers told = {
+	const struct rdmamsg_ep_handlers told = {
 		.size = sizeof(told), .on_connected = on_connected,
 		.on_message = on_message, .on_complete = on_complete,
 		.on_writable = on_writable, .on_closed = on_closed,

@@ -61,7 +61,7 @@ static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
 
 static void begin(const char *link, const struct rdmamsg_failover *failover)
 {
-	static const struct rdmamsg_handlers handlers = {
+	static const struct rdmamsg_ep_handlers handlers = {
 		.size = sizeof(handlers), .on_connected = on_connected,
 		.on_complete = on_complete, .on_closed = on_closed,
 	};
@@ -231,7 +231,7 @@ static void flush__order_NO_READ(void **state)
 
 static void begin_without_reads(const char *link, struct rdmamsg_device **d)
 {
-	static const struct rdmamsg_handlers handlers = {
+	static const struct rdmamsg_ep_handlers handlers = {
 		.size = sizeof(handlers), .on_connected = on_connected,
 		.on_complete = on_complete, .on_closed = on_closed,
 	};

@@ -138,7 +138,7 @@ static void on_writable(struct rdmamsg_ep *ep)
 
 static int set_up(void **state)
 {
-	static const struct rdmamsg_handlers handlers = {
+	static const struct rdmamsg_ep_handlers handlers = {
 		.size = sizeof(handlers), .on_connected = on_connected,
 		.on_complete = on_complete, .on_message = on_message,
 		.on_writable = on_writable, .on_closed = on_closed,

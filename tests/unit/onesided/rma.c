@@ -199,7 +199,7 @@ static void side_memory(struct side *s, uint32_t access)
 /* With the options, and the device, as the test has set them. */
 static void connect_both(void)
 {
-	static const struct rdmamsg_handlers handlers = {
+	static const struct rdmamsg_ep_handlers handlers = {
 		.size = sizeof(handlers), .on_connected = on_connected,
 		.on_complete = on_complete, .on_message = on_message,
 		.on_writable = on_writable, .on_closed = on_closed,

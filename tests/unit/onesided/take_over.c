@@ -101,7 +101,7 @@ static void begin(void)
 	static const struct rdmamsg_failover failover = {
 		.size = sizeof(failover), .rungs = RDMAMSG_RUNG_LANE,
 	};
-	static const struct rdmamsg_handlers handlers = {
+	static const struct rdmamsg_ep_handlers handlers = {
 		.size = sizeof(handlers), .on_connected = on_connected,
 		.on_complete = on_end, .on_message = on_message,
 		.on_closed = on_closed,

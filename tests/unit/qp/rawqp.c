@@ -660,7 +660,7 @@ static void ep_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 static void event__of_one_that_has_gone_IS_NOBODYS(void **state)
 {
 	bool closed = false;
-	const struct rdmamsg_handlers on = {
+	const struct rdmamsg_ep_handlers on = {
 		.size = sizeof(on), .on_closed = ep_closed,
 	};
 	struct rdmamsg_ep_options o = {

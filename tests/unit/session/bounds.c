@@ -110,7 +110,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	rdmamsg_msg_free(msg);
 }
 
-static const struct rdmamsg_handlers handlers =
+static const struct rdmamsg_ep_handlers handlers =
 	END_HANDLERS(on_message);
 
 static int set_up(void **state)
@@ -239,7 +239,7 @@ static void on_sent_send_more(struct rdmamsg_ep *ep, void *cookie, int status)
  */
 static void done__many_polls_in_one_call_HAVE_RECEIVES(void **state)
 {
-	struct rdmamsg_handlers relay = handlers;
+	struct rdmamsg_ep_handlers relay = handlers;
 	struct soft_rnr rnr;
 
 	relay.on_complete = on_sent_send_more;

@@ -93,7 +93,7 @@ static void on_end_of_send(struct rdmamsg_ep *ep, void *cookie, int status)
 	failed += status != 0;
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
 	.on_message = on_message, .on_complete = on_end_of_send,
 	.on_closed = on_closed,

@@ -119,7 +119,7 @@ static struct rdmamsg_ep_tuning tuning;
 
 static int set_up(void **state)
 {
-	static const struct rdmamsg_handlers handlers = {
+	static const struct rdmamsg_ep_handlers handlers = {
 		.size = sizeof(handlers), .on_connected = on_up,
 		.on_complete = on_complete, .on_message = on_message,
 		.on_closed = on_closed, .on_written = on_written,

@@ -92,11 +92,11 @@ static void on_path(struct rdmamsg_ep *ep, const struct rdmamsg_path_event *ev)
 
 static struct rdmamsg_ep_options opts;
 static struct rdmamsg_ep_tuning tuning;
-static struct rdmamsg_handlers handlers;
+static struct rdmamsg_ep_handlers handlers;
 
 static int set_up(void **state)
 {
-	handlers = (struct rdmamsg_handlers){
+	handlers = (struct rdmamsg_ep_handlers){
 		.size = sizeof(handlers), .on_connected = on_up,
 		.on_complete = on_complete, .on_message = on_message,
 		.on_closed = on_closed, .on_path = on_path,

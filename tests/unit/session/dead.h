@@ -176,7 +176,7 @@ static inline void side_memory(struct side *s, uint32_t access)
 
 static inline void set_options(const struct activity *what, uint32_t dead_after_ms)
 {
-	static const struct rdmamsg_handlers handlers =
+	static const struct rdmamsg_ep_handlers handlers =
 		END_HANDLERS(on_message);
 
 	activity = what;

@@ -39,7 +39,8 @@ static void port(enum soft_port state)
 
 static int set_up_order(const char *order)
 {
-	static const struct rdmamsg_handlers handlers = END_HANDLERS(on_text);
+	static const struct rdmamsg_ep_handlers handlers =
+		END_HANDLERS(on_text);
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,
 		.dead_after_ms = RDMAMSG_NONE,

@@ -21,7 +21,7 @@
 
 static struct rdmamsg_ep_options opts;
 static struct rdmamsg_ep_tuning tuning;
-static struct rdmamsg_handlers handlers;
+static struct rdmamsg_ep_handlers handlers;
 static uint8_t data[LARGE];
 
 /* Tags that the server has received, and the one after which it pauses. */
@@ -70,7 +70,7 @@ static void on_open(struct rdmamsg_ep *ep)
 
 static int set_up(void **state)
 {
-	handlers = (struct rdmamsg_handlers){
+	handlers = (struct rdmamsg_ep_handlers){
 		.size = sizeof(handlers), .on_connected = on_open,
 		.on_complete = on_done, .on_message = on_message,
 		.on_closed = on_closed,

@@ -106,7 +106,7 @@ static void completed(struct rdmamsg_ep *ep, void *cookie, int status)
 	f->completed++;
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
 	.on_message = on_message, .on_complete = completed,
 	.on_closed = on_closed, .on_path = on_path,

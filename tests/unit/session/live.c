@@ -78,7 +78,7 @@ static void tick__announces_a_message_NOT_LATE_YET(void **state)
 /* The message was announced in the time by which the tick is late. */
 static void tick__later_than_a_message_LIVES_ON(void **state)
 {
-	static const struct rdmamsg_handlers handlers =
+	static const struct rdmamsg_ep_handlers handlers =
 		END_HANDLERS(on_message);
 	const struct iovec iov = { large, sizeof(large) };
 	struct rdmamsg_ep_options opts = {
@@ -104,7 +104,7 @@ static void tick__later_than_a_message_LIVES_ON(void **state)
 
 /* ---- receives --------------------------------------------------------- */
 
-static const struct rdmamsg_handlers plain =
+static const struct rdmamsg_ep_handlers plain =
 	END_HANDLERS(NULL);
 
 static uint8_t rnr_retry_of(const struct side *s)

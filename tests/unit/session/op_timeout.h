@@ -44,7 +44,7 @@ static const struct ibv_cq *held;	/* its completions do not come */
 static uint32_t failed;			/* number of a queue pair */
 static bool in_call, reentered, ended, late_after_end;
 static struct rdmamsg_ep_options opts;
-static struct rdmamsg_handlers handlers;
+static struct rdmamsg_ep_handlers handlers;
 static void (*then)(struct told *t);	/* in on_complete */
 
 static inline int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
@@ -110,7 +110,7 @@ static inline int set_up(void **state)
 		.size = sizeof(tuning), .recv_depth = 4, .max_copy = LARGE,
 	};
 
-	handlers = (struct rdmamsg_handlers){
+	handlers = (struct rdmamsg_ep_handlers){
 		.size = sizeof(handlers), .on_connected = on_connected,
 		.on_complete = on_done, .on_message = on_message,
 		.on_closed = on_end,

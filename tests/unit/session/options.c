@@ -255,7 +255,7 @@ static void ep__data_TOO_LONG_OR_MISSING_EINVAL(void **state)
 
 static void ep__flags_and_handlers_CHECKED(void **state)
 {
-	struct rdmamsg_handlers on = { .size = 3 };
+	struct rdmamsg_ep_handlers on = { .size = 3 };
 	struct rdmamsg_ep_options o = { .size = sizeof(o), .flags = 1u << 31 };
 	struct asked got;
 
@@ -264,7 +264,7 @@ static void ep__flags_and_handlers_CHECKED(void **state)
 	o.flags = 0;
 	o.handlers = &on;
 	assert_int_equal(try_ep(&o, &got), -EINVAL);
-	assert_non_null(strstr(rdmamsg_error(), "rdmamsg_handlers"));
+	assert_non_null(strstr(rdmamsg_error(), "rdmamsg_ep_handlers"));
 }
 
 static void ep__tuning_COPIED_AND_CHECKED(void **state)
@@ -332,9 +332,10 @@ static void calls__null_EINVAL(void **state)
 	assert_int_equal(rdmamsg_recv_wait(NULL, 0, NULL), -EINVAL);
 	assert_int_equal(rdmamsg_send_wait(NULL, "", 1, 0, 0), -EINVAL);
 	assert_int_equal(rdmamsg_ep_close_wait(NULL, 0), -EINVAL);
-	assert_int_equal(rdmamsg_accept(NULL, NULL, NULL), -EINVAL);
-	assert_int_equal(rdmamsg_reject(NULL, NULL, 0), -EINVAL);
-	assert_int_equal(rdmamsg_accept_wait(NULL, NULL, 0, NULL), -EINVAL);
+	assert_int_equal(rdmamsg_request_accept(NULL, NULL, NULL), -EINVAL);
+	assert_int_equal(rdmamsg_request_reject(NULL, NULL, 0), -EINVAL);
+	assert_int_equal(rdmamsg_listener_accept_wait(NULL, NULL, 0, NULL),
+			 -EINVAL);
 	assert_int_equal(rdmamsg_process(NULL), -EINVAL);
 	assert_int_equal(rdmamsg_poll(NULL), -EINVAL);
 	assert_int_equal(rdmamsg_wait(NULL, 0), -EINVAL);

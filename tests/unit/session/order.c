@@ -77,7 +77,7 @@ static int set_up(void **state)
 	static const struct rdmamsg_failover f = {
 		.size = sizeof(f), .rungs = RDMAMSG_RUNG_LANE,
 	};
-	static const struct rdmamsg_handlers handlers =
+	static const struct rdmamsg_ep_handlers handlers =
 		END_HANDLERS(NULL);
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers, .failover = &f,

@@ -68,11 +68,11 @@ static int on_incoming(struct rdmamsg_ep *ep, size_t len, uint32_t tag,
 	return 0;
 }
 
-static struct rdmamsg_handlers handlers;
+static struct rdmamsg_ep_handlers handlers;
 
 static int set_up(void **state)
 {
-	handlers = (struct rdmamsg_handlers){
+	handlers = (struct rdmamsg_ep_handlers){
 		.size = sizeof(handlers), .on_connected = on_connected,
 		.on_complete = on_complete, .on_message = on_message,
 		.on_closed = on_closed, .on_writable = on_writable,

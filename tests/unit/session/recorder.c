@@ -39,7 +39,7 @@ static void on_log(void *arg, enum rdmamsg_log_level level, const char *line)
 			       line);
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
 	.on_closed = keep_text, .on_path = on_path,
 };

@@ -20,7 +20,7 @@
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
 static struct rdmamsg_ep_options opts;
-static struct rdmamsg_handlers handlers;
+static struct rdmamsg_ep_handlers handlers;
 static struct verbs_api counting;
 static unsigned int registered;		/* all memory, now */
 /* those for peers to read; a freed one is NULL */
@@ -90,7 +90,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 
 static int set_up(void **state)
 {
-	handlers = (struct rdmamsg_handlers)END_HANDLERS(on_message);
+	handlers = (struct rdmamsg_ep_handlers)END_HANDLERS(on_message);
 	opts = (struct rdmamsg_ep_options){
 		.size = sizeof(opts), .handlers = &handlers,
 	};

@@ -21,7 +21,7 @@
 
 static struct rdmamsg_ep_options opts;
 static struct rdmamsg_ep_tuning tuning;
-static struct rdmamsg_handlers handlers;
+static struct rdmamsg_ep_handlers handlers;
 static uint8_t data[2 * LARGE], other[LARGE];
 static struct rdmamsg_region *region;
 static uint8_t got[2 * LARGE];
@@ -40,7 +40,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 
 static int set_up(void **state)
 {
-	handlers = (struct rdmamsg_handlers){
+	handlers = (struct rdmamsg_ep_handlers){
 		.size = sizeof(handlers), .on_connected = on_connected,
 		.on_complete = on_complete, .on_message = on_message,
 		.on_closed = on_closed,

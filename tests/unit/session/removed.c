@@ -44,7 +44,7 @@ static void on_path(struct rdmamsg_ep *ep, const struct rdmamsg_path_event *ev)
 		ev->change == RDMAMSG_PATH_CHANGE_RESUMED;
 }
 
-static struct rdmamsg_handlers on = {
+static struct rdmamsg_ep_handlers on = {
 	.size = sizeof(on), .on_connected = on_connected,
 	.on_message = on_large, .on_complete = on_complete,
 	.on_closed = on_closed, .on_path = on_path,

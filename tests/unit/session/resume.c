@@ -284,7 +284,7 @@ static void on_path_sends_more(struct rdmamsg_ep *ep,
 	send_some(rdmamsg_ep_user(ep), 3);
 }
 
-static const struct rdmamsg_handlers streaming = {
+static const struct rdmamsg_ep_handlers streaming = {
 	.size = sizeof(streaming), .on_connected = on_connected,
 	.on_message = on_message, .on_complete = completed_sends_more,
 	.on_writable = on_writable_sends_more, .on_closed = on_closed,
@@ -350,7 +350,7 @@ static void on_path_hold(struct rdmamsg_ep *ep,
  */
 static void large_message__after_a_long_loss_HAS_TIME_AGAIN(void **state)
 {
-	struct rdmamsg_handlers h = handlers;
+	struct rdmamsg_ep_handlers h = handlers;
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &h, .failover = &failover,
 		.tuning = TUNING(.stall_after_ms = 100,

@@ -46,7 +46,7 @@ static void on_written(struct rdmamsg_ep *ep, uint32_t value)
 		rma_bad = -EIO;
 }
 
-static const struct rdmamsg_handlers rma_handlers = {
+static const struct rdmamsg_ep_handlers rma_handlers = {
 	.size = sizeof(rma_handlers), .on_connected = on_connected,
 	.on_message = on_message, .on_complete = rma_completed,
 	.on_closed = on_closed, .on_path = on_path, .on_written = on_written,
@@ -148,7 +148,7 @@ static void accept_with_key(struct rdmamsg_listener *l,
 			 0);
 	assert_int_equal(rdmamsg_request_get_key(req, target, &key), 0);
 	answer->user = &server;
-	assert_int_equal(rdmamsg_accept(req, answer, NULL), 0);
+	assert_int_equal(rdmamsg_request_accept(req, answer, NULL), 0);
 }
 
 /* The session knows that the peer has the key, as if it had given it. */

@@ -116,7 +116,7 @@ static struct rdmamsg_ep_tuning tuning;
 
 static int begin(enum ibv_transport_type type)
 {
-	static const struct rdmamsg_handlers handlers = {
+	static const struct rdmamsg_ep_handlers handlers = {
 		.size = sizeof(handlers), .on_connected = on_open,
 		.on_complete = on_done, .on_message = on_message,
 		.on_closed = on_end, .on_writable = on_room,

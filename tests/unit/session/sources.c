@@ -18,7 +18,7 @@
 #define LARGE	(1u << 20)
 
 static struct rdmamsg_ep_options opts;
-static struct rdmamsg_handlers handlers;
+static struct rdmamsg_ep_handlers handlers;
 static struct verbs_api counting;
 static unsigned int registered;		/* for peers to read */
 
@@ -43,7 +43,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 
 static int set_up(void **state)
 {
-	handlers = (struct rdmamsg_handlers){
+	handlers = (struct rdmamsg_ep_handlers){
 		.size = sizeof(handlers), .on_connected = on_connected,
 		.on_complete = on_complete, .on_message = on_message,
 		.on_closed = on_closed,

@@ -91,7 +91,7 @@ static void on_up(struct rdmamsg_ep *ep)
 		ends[accepted++] = ep;
 }
 
-static const struct rdmamsg_handlers handlers = {
+static const struct rdmamsg_ep_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_up,
 	.on_message = on_message, .on_complete = on_complete,
 	.on_closed = on_closed, .on_written = on_written,

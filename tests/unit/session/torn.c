@@ -72,7 +72,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 
 static int set_up_with(uint32_t inline_max)
 {
-	static const struct rdmamsg_handlers handlers =
+	static const struct rdmamsg_ep_handlers handlers =
 		END_HANDLERS(on_message);
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,

@@ -63,7 +63,7 @@ static void on_invalidated(struct rdmamsg_ep *ep, struct rdmamsg_window *w)
 
 static int set_up(void **state)
 {
-	static const struct rdmamsg_handlers handlers = {
+	static const struct rdmamsg_ep_handlers handlers = {
 		.size = sizeof(handlers), .on_connected = on_connected,
 		.on_complete = on_complete, .on_message = on_message,
 		.on_closed = on_closed, .on_invalidated = on_invalidated,

@@ -29,7 +29,7 @@ static void on_end(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 
 static void connect_both(bool lanes)
 {
-	static struct rdmamsg_handlers on;
+	static struct rdmamsg_ep_handlers on;
 
 	on = handlers;
 	on.on_closed = on_end;
