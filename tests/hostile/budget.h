@@ -35,12 +35,12 @@ static struct attack begin_attack(void)
 	};
 }
 
-/* What is allowed, and what the device cannot count. */
+/* The allowance, and bytes that the device does not count. */
 struct cost {
 	uint32_t strangers;	/* with memory at a time */
 	uint32_t each;		/* bytes of the server for one of them */
 	bool connects;		/* an innocent, meanwhile */
-	bool stays;		/* for longer than this waits */
+	uint64_t stays;		/* of these bytes, for longer than this waits */
 	uint64_t sent, got;	/* bytes; sent 0: as the device has counted */
 	uint32_t times;		/* bytes answered for a byte */
 };
@@ -55,7 +55,7 @@ static bool in_budget(const struct attack *b, struct cost c)
 	const uint64_t got = c.sent ? c.got : octets(SOFT_RCV_DATA) - b->got;
 	const uint64_t most = (uint64_t)c.strangers * c.each + SMALL +
 			      (c.connects ? INNOCENT : 0);
-	const uint64_t after = c.stays ? most : SMALL;
+	const uint64_t after = c.stays + SMALL;
 	const uint64_t end = now_ms() + SERVED_MS;
 	int64_t left, peak;
 	bool good;
@@ -68,8 +68,8 @@ static bool in_budget(const struct attack *b, struct cost c)
 	peak = (int64_t)(shared->peak - b->heap);
 	good = peak <= (int64_t)most && left <= (int64_t)after &&
 	       got <= c.times * sent;
-	printf("#   %lld bytes more at the server, at most %llu for %u, then %lld; "
-	       "%llu bytes answered for %llu, %.1f times, at most %u;",
+	printf("#   %lld bytes more at the server, at most %llu for %u, then "
+	       "%lld; %llu bytes answered for %llu, %.1f times, at most %u;",
 	       (long long)peak, (unsigned long long)most, c.strangers,
 	       (long long)left, (unsigned long long)got,
 	       (unsigned long long)sent,

@@ -5,7 +5,7 @@
 
 #define NACKS		2000
 #define RANGES		64u	/* of a request */
-#define NACK_PARTS	3u	/* budgets: its own, the innocent's, the group's */
+#define NACK_PARTS	3u	/* of a stranger, the innocent, the group */
 /* bytes of the server: a request waits for its budget, with the way back */
 #define NACK_EACH	(REQUESTS_MAX * 320u)
 #define NACK_TIMES	100u	/* bytes for a byte, also if it takes 10 s */
@@ -126,7 +126,7 @@ static void attack_group(struct rdmamsg_group *g, const struct member *m,
 	uint64_t repeated, most;
 	bool kept;
 
-	/* what waits for a budget gets it meanwhile */
+	/* requests that wait for a budget get it meanwhile */
 	UNTIL_DOING((ask_server(), shared->group.requests >=
 				   before.requests + NACKS / 2 &&
 				   published(&before, &shared->group) >= KEPT),
@@ -134,8 +134,8 @@ static void attack_group(struct rdmamsg_group *g, const struct member *m,
 	repeated = shared->group.sent_repeated - before.sent_repeated;
 	most = most_repeated(g, &before, &shared->group, now_ms() - begun);
 	kept = in_budget(&b, (struct cost){
-		.strangers = 1, .each = NACK_EACH, .stays = true, .sent = len,
-		.got = repeated * g->mtu, .times = NACK_TIMES,
+		.strangers = 1, .each = NACK_EACH, .stays = NACK_EACH,
+		.sent = len, .got = repeated * g->mtu, .times = NACK_TIMES,
 	});
 	verdict("group-requests", len && repeated <= most && kept,
 		"%u requests, %llu datagrams for them, at most %llu; %s", NACKS,

@@ -133,7 +133,8 @@ static void replays(const char *name, uint32_t port, const char *key)
 	served = served && !rdmamsg_send_wait(owner, "x", 1, 0, STEP_MS);
 	verdict(name, !taken && served && in_budget(&b, (struct cost){
 			.strangers = (REPLAYS + 3) * THIEVES,
-			.each = THIEF_EACH, .stays = true, .times = 4,
+			.each = THIEF_EACH, .times = 4,
+			.stays = (REPLAYS + 3) * THIEVES * THIEF_EACH,
 		}),
 		"%u of %u replays got the session; the owner %s served; %s",
 		taken, REPLAYS + 3, served ? "is" : "is not", harm->text);

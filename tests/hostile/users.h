@@ -8,39 +8,49 @@
 #define USER_EACH	4096u	/* bytes of the server */
 #define CONNECTS	20
 #define NOBODY		65534
+#define NODES		4u	/* those of the test, and one more */
 
 static bool can_crowd(void)
 {
 	return !getuid();
 }
 
-/* Fills the backlogs of all nodes, as fast as it can. */
-static int crowd(bool always)
+/* Connects to the name of a node or, while it is crowded, of the listener. */
+static void touch(unsigned int uid, unsigned int i)
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+	const size_t room = sizeof(un.sun_path) - 1;
+	char *at = un.sun_path + 1;
+	int n = snprintf(at, room, "rdmamsg-soft/%u/%s/", uid,
+			 getenv("RDMAMSG_SOFT_FABRIC"));
+
+	if (shared->crowded && i % 2)
+		n += snprintf(at + n, room - (size_t)n, "cm/%x/%u/%s",
+			      RDMA_PS_TCP, shared->port, address);
+	else
+		n += snprintf(at + n, room - (size_t)n, "node/%u",
+			      i / 2 % NODES);
+	(void)connect(fd, (struct sockaddr *)&un,
+		      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+				  (size_t)n));
+	close(fd);
+}
+
+/* Fills the backlogs, as fast as it can. */
+static int crowd(bool always)
+{
 	const unsigned int uid = getuid();
 
 	/* the kernel forgets the parent's end with the user */
 	if (setgid(NOBODY) || setuid(NOBODY) ||
 	    prctl(PR_SET_PDEATHSIG, SIGKILL))
 		return 1;
-	for (unsigned int i = 0; !shared->quit; i++) {
-		int fd, n;
-
-		if (!always && !shared->crowded) {
+	for (unsigned int i = 0; !shared->quit; i++)
+		if (always || shared->crowded)
+			touch(uid, i);
+		else
 			usleep(1000);
-			continue;
-		}
-		fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
-		n = snprintf(un.sun_path + 1, sizeof(un.sun_path) - 1,
-				 "rdmamsg-soft/%u/%s/node/%u", uid,
-				 getenv("RDMAMSG_SOFT_FABRIC"), i % 4);
-
-		(void)connect(fd, (struct sockaddr *)&un,
-			      (socklen_t)(offsetof(struct sockaddr_un,
-						   sun_path) + 1 + (size_t)n));
-		close(fd);
-	}
 	/* a sanitizer cannot look for leaks as this user */
 	_exit(0);
 }
