@@ -10,6 +10,7 @@
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/failover.h>
 #include <rdmamsg/flow.h>
+#include <rdmamsg/oob.h>
 #include <rdmamsg/post.h>
 #include <rdmamsg/rma.h>
 #include <rdmamsg/cxx/core.hpp>
@@ -299,6 +300,27 @@ public:
 	}
 	/* The last events of an endpoint with failover, for people. */
 	std::string history() const;
+
+	/* ---- out of band ---- */
+
+	/* Of an endpoint of oob_offer() or oob_answer(), for the other side. */
+	result<std::string> try_oob_record() const
+	{
+		std::string record(RDMAMSG_OOB_MAX, '\0');
+		int ret = rdmamsg_oob_record(ep_, record.data(), record.size());
+
+		if (ret < 0)
+			return result<void>(ret);
+		record.resize(static_cast<std::size_t>(ret));
+		return record;
+	}
+	std::string oob_record() const { return try_oob_record().value(); }
+	result<void> try_oob_finish(bytes record) noexcept
+	{
+		return result<void>(rdmamsg_oob_finish(ep_, record.data(),
+						       record.size()));
+	}
+	void oob_finish(bytes record) { try_oob_finish(record).value(); }
 
 	/* ---- diagnosis ---- */
 
