@@ -412,10 +412,10 @@ struct op_slot : slot {
 		auto *o = static_cast<op_slot *>(s);
 
 		o->status = status;
-		if (!o->abandoned)
-			o->waiter.resume();
-		else
+		if (o->abandoned)
 			delete o;
+		else if (o->waiter)	/* else it is ready when awaited */
+			o->waiter.resume();
 	}
 	struct abandon {
 		void operator()(op_slot *o) const noexcept
