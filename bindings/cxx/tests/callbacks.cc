@@ -73,7 +73,7 @@ static void kept_for_next()
 	pair p;
 
 	p.client.send("got");
-	until(p.ctx, [&] { return p.server.flow().waiting == 1; });
+	until(p.ctx, [&] { return p.server.stats().msgs_received == 1; });
 	p.ctx.submit([] { throw mine("submit"); });
 	check(p.server.recv().text() == "got", "message");
 	expect_mine([&] { p.ctx.wait(milliseconds(10)); });

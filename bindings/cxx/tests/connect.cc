@@ -171,6 +171,7 @@ static void shuts_down()
 	rmsg::endpoint c = ctx.connect("127.0.0.1", l.service());
 	rmsg::endpoint s = l.accept();
 
+	c.connected();
 	check(ctx.shutdown_wait() == 0 && told, "graceful");
 	check(c.has_ended() && s.has_ended(), "ended");
 	check(ctx.try_connect("127.0.0.1", l.service()).status() == -ESHUTDOWN,
@@ -192,14 +193,12 @@ static void moves_request()
 	rmsg::listener l = first.listen("127.0.0.1", "0", std::move(opts));
 	rmsg::endpoint c = first.connect("127.0.0.1", l.service());
 
-	until(first, [&] {
-		second.process();
+	until(first, second, [&] {
 		return server.is_connected() && c.is_connected();
 	});
 	c.send("moved");
-	until(second, [&] {
-		first.process();
-		return server.flow().waiting == 1;
+	until(first, second, [&] {
+		return server.stats().msgs_received == 1;
 	});
 	check(server.recv().text() == "moved", "message");
 }

@@ -63,7 +63,9 @@ static void devices()
 	check(!rmsg::capabilities().empty(), "capabilities");
 	check(*rmsg::name(RDMAMSG_NAME_CAUSE, RDMAMSG_CAUSE_CLOSED) != 0 &&
 	      *rmsg::version() != 0, "names");
-	check(thrown_by([] { rmsg::device("nowhere"); }) == ENXIO, "none");
+	/* ENODEV on a host without hardware */
+	int none = thrown_by([] { rmsg::device("nowhere"); });
+	check(none == ENXIO || none == ENODEV, "none");
 }
 static const add a3("devices", devices);
 
@@ -77,6 +79,10 @@ static void fails_over()
 
 	lane.rungs = RDMAMSG_RUNG_LANE;
 	lane.timeout = milliseconds(60000);
+	/* the end of a cut connection comes soon, with each kind of link */
+	c.tuning = rdmamsg_ep_tuning();
+	c.tuning->ack_timeout = 13;
+	c.dead_after = milliseconds(3000);
 	s.failover = lane;
 	c.failover = lane;
 	s.on.on_message = [&](rmsg::endpoint_ref, rmsg::message m) {
@@ -103,9 +109,10 @@ static void fails_over()
 	for (int i = 0; i < 10; i++)
 		send(i);
 	soft_ctl("--pid " + pid + " port 1 down");
-	until(p.ctx, [&] { return down == 1; });
+	send(10);
+	until(p.ctx, [&] { return down > 0; });
 	soft_ctl("--pid " + pid + " port 1 up");
-	for (int i = 10; i < 20; i++)
+	for (int i = 11; i < 20; i++)
 		send(i);
 	until(p.ctx, [&] { return got == 20 && resumed > 0; });
 	check(p.client.path().resumes > 0, "path");

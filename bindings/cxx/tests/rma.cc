@@ -181,21 +181,15 @@ static const add a6("key in setup_data", key_in_setup);
 static void team_of_two()
 {
 	rmsg::context a, b;
-	rmsg::listener l = b.listen("127.0.0.1", "0");
-	rmsg::endpoint_options c;
-	rmsg::endpoint to_b = a.connect("127.0.0.1", l.service(), std::move(c));
 	rmsg::endpoint to_a;
+	rmsg::listen_options opts;
 
-	for (int i = 0; i < 3000 && !to_a; i++) {
-		a.process();
-		rmsg::result<rmsg::endpoint> r = l.try_accept({},
-							      milliseconds(10));
-		if (r)
-			to_a = std::move(*r);
-	}
-	until(a, [&] {
-		b.process();
-		return to_b.is_connected();
+	opts.on_request = [&](rmsg::request req) { to_a = req.accept(); };
+	rmsg::listener l = b.listen("127.0.0.1", "0", std::move(opts));
+	rmsg::endpoint to_b = a.connect("127.0.0.1", l.service());
+
+	until(a, b, [&] {
+		return to_a.is_connected() && to_b.is_connected();
 	});
 	rmsg::team ta = rmsg::team::try_create(a, { {}, to_b }, 0).value();
 	rmsg::team tb = rmsg::team::try_create(b, { to_a, {} }, 1).value();
@@ -208,8 +202,7 @@ static void team_of_two()
 
 	ta.allreduce(RDMAMSG_CALC_ADD, RDMAMSG_CALC_INT, &x, &x, 1, op);
 	tb.allreduce(RDMAMSG_CALC_ADD, RDMAMSG_CALC_INT, &y, &y, 1, op);
-	until(a, [&] {
-		b.process();
+	until(a, b, [&] {
 		return done == 2;
 	});
 	check(x == 42 && y == 42, "sum");

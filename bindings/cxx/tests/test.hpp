@@ -43,8 +43,9 @@ inline void check(bool ok, const char *what, int line = __builtin_LINE(),
 
 /* Drives the context until 'done', for at most 30 s. */
 template <class F>
-void until(rmsg::context &ctx, F done, int line = __builtin_LINE(),
-	   const char *file = __builtin_FILE())
+void until(rmsg::context &ctx, F done,
+	   rmsg::milliseconds step = rmsg::milliseconds(100),
+	   int line = __builtin_LINE(), const char *file = __builtin_FILE())
 {
 	const auto end = std::chrono::steady_clock::now() +
 			 std::chrono::seconds(30);
@@ -52,8 +53,18 @@ void until(rmsg::context &ctx, F done, int line = __builtin_LINE(),
 	while (!done()) {
 		check(std::chrono::steady_clock::now() < end, "it took too long",
 		      line, file);
-		ctx.wait(rmsg::milliseconds(100));
+		ctx.wait(step);
 	}
+}
+
+/* Drives two contexts. */
+template <class F> void until(rmsg::context &a, rmsg::context &b, F done)
+{
+	until(a, [&] {
+		b.process();
+		a.process();
+		return done();
+	}, rmsg::milliseconds(1));
 }
 
 /* The errno of what 'call' throws, 0 if nothing. */

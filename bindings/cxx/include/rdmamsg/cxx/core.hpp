@@ -4,6 +4,7 @@
 #define RDMAMSG_CXX_CORE_HPP
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <climits>
 #include <exception>
@@ -92,18 +93,32 @@ public:
 			delete this;
 	}
 
-	/* An exception leaves a callback: the first one reaches the caller. */
+	/*
+	 * An exception leaves a callback. One call throws one, so those of other
+	 * callbacks that it runs wait for the next. The number is limited for
+	 * programs that never take them.
+	 */
 	void caught(std::exception_ptr what) noexcept
 	{
-		if (!thrown_)
-			thrown_ = std::move(what);
+		if (thrown_ < most_thrown)
+			thrown_list_[thrown_++] = std::move(what);
 		if (running_)
 			rdmamsg_stop(ctx);
 	}
 
+	/* The oldest. */
 	std::exception_ptr take_exception() noexcept
 	{
-		return std::exchange(thrown_, nullptr);
+		std::exception_ptr first;
+
+		if (!thrown_)
+			return first;
+		first = std::move(thrown_list_[0]);
+		std::move(thrown_list_.begin() + 1,
+			  thrown_list_.begin() + thrown_,
+			  thrown_list_.begin());
+		thrown_list_[--thrown_] = nullptr;
+		return first;
 	}
 
 	void rethrow()
@@ -180,6 +195,8 @@ public:
 	}
 
 private:
+	static constexpr unsigned int most_thrown = 64;
+
 	~core() = default;
 
 	void finish_drive(bool keep)
@@ -198,7 +215,8 @@ private:
 	bool running_ = false;
 	bool close_later_ = false;
 	bool closing_ = false;
-	std::exception_ptr thrown_;
+	unsigned int thrown_ = 0;
+	std::array<std::exception_ptr, most_thrown> thrown_list_;
 };
 
 class core_ref {

@@ -399,14 +399,6 @@ struct op_slot : slot {
 
 	op_slot() noexcept { done = finish; }
 
-	bool await_ready() const noexcept { return pending == 0; }
-	void await_suspend(std::coroutine_handle<> h) noexcept { waiter = h; }
-	result<void> await_resume() const noexcept
-	{
-		return result<void>(status, "the operation has not been "
-				    "completed");
-	}
-
 	static void finish(slot *s, int status)
 	{
 		auto *o = static_cast<op_slot *>(s);
@@ -428,6 +420,22 @@ struct op_slot : slot {
 	};
 };
 
+/* Waits for the end of the operation. */
+struct ending {
+	op_slot *slot;
+
+	bool await_ready() const noexcept { return slot->pending == 0; }
+	void await_suspend(std::coroutine_handle<> h) const noexcept
+	{
+		slot->waiter = h;
+	}
+	result<void> await_resume() const noexcept
+	{
+		return result<void>(slot->status, "the operation has not been "
+				    "completed");
+	}
+};
+
 /*
  * Begins an operation when there is room, and waits for its end. If the task is
  * destroyed meanwhile the operation goes on: memory that was lent stays lent.
@@ -443,7 +451,7 @@ task<result<void>> operate(std::shared_ptr<session> s, F call)
 
 	if (!begun)
 		co_return begun;
-	co_return co_await *slot;
+	co_return co_await ending{ slot.get() };
 }
 
 } /* namespace detail */

@@ -287,7 +287,10 @@ public:
 	/* As the service of connect(). */
 	std::string service() const { return std::to_string(port()); }
 
-	/* Drives the context until a peer is connected. */
+	/*
+	 * Drives the context until a peer is connected. If a peer is not in
+	 * time, it is rejected.
+	 */
 	result<endpoint> try_accept(endpoint_options opts = {},
 				    milliseconds timeout = forever);
 	endpoint accept(endpoint_options opts = {},

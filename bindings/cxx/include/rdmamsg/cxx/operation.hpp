@@ -18,6 +18,10 @@ struct slot {
 	void (*done)(slot *, int status) = nullptr;
 	unsigned int pending = 0;
 
+	slot() noexcept = default;
+	slot(const slot &) = delete;
+	slot &operator=(const slot &) = delete;
+
 	/* of on_complete and, with late, of on_late: may destroy the slot */
 	void complete(int status, bool late)
 	{
