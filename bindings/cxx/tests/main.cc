@@ -88,6 +88,8 @@ int main(int argc, char **argv)
 {
 	int failed = 0;
 
+	/* a case that hangs shows its predecessors */
+	std::setvbuf(stdout, nullptr, _IOLBF, 0);
 	if (argc == 4 && !std::strcmp(argv[1], "--peer"))
 		return test::be_peer(argv[3]);
 	for (const test::given &c : test::cases())

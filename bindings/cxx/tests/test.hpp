@@ -113,6 +113,12 @@ inline std::string pattern(std::size_t len)
 	return s;
 }
 
+/* iWARP has none. */
+inline bool has_atomics()
+{
+	return rmsg::capability(RDMAMSG_CAP_ATOMICS).how != RDMAMSG_CAP_ABSENT;
+}
+
 /* This program again, as another process that runs 'what'. */
 int start_peer(const char *what, const std::string &service);
 /* Kills it, and waits for its end. */
