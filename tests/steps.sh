@@ -11,9 +11,10 @@
 # are patient.
 host_steps="tsan tsan-check distcheck check san-check quickstart installed
 	device device-ib device-iwarp device-programs soft-threads soft-crash
-	soft-programs big python
+	soft-programs big python cxx
 	san-check-rest tsan-check-rest distcheck-rest clang pages switches cross
-	model soft-samples-rest quickstart-rest fresh python-rest"
+	model soft-samples-rest quickstart-rest fresh python-rest
+	cxx-rest"
 patient_steps="soft-fault soft-asan soft-hostile soft-twohost soft-samples soft-ib
 	soft-no-vm chaos soft-below soft-iwarp soft-disorder
 	soft soft-no-vm-rest soft-apps soft-hostile-iwarp
@@ -29,7 +30,7 @@ machines_steps="twohost twohost-rest siw-twohost vm big-vm"
 rest_steps="san-check-rest tsan-check-rest distcheck-rest clang pages switches cross
 	model soft soft-no-vm-rest soft-samples-rest quickstart-rest fresh soft-apps
 	soft-hostile-iwarp
-	oldnew chaos-asan python-rest
+	oldnew chaos-asan python-rest cxx-rest
 	integration-rest san-integration-rest hostile fault-rest samples-rest
 	siw-rest twohost-rest siw-twohost vm big-vm"
 named_steps="quick packages autogen"
@@ -38,8 +39,8 @@ named_steps="quick packages autogen"
 asan_steps="san-check san-check-rest device device-ib device-iwarp soft-asan
 	soft-crash soft-fault soft-hostile soft-hostile-iwarp san-integration
 	san-integration-rest
-	chaos-asan python-rest"
-tsan_steps="tsan tsan-check soft-threads tsan-check-rest"
+	chaos-asan python-rest cxx-rest"
+tsan_steps="tsan tsan-check soft-threads tsan-check-rest cxx-rest"
 
 # without LIST LESS: prints the words of LIST that are not in LESS
 without()
@@ -149,6 +150,9 @@ dist_tests='tests/check-abi.sh tests/check-layers.sh tests/check-skips.sh
 
 # Half of the tests of the Python binding, which take 10 seconds.
 python_tests='test_messages test_aio test_onesided'
+
+# Of the C++ binding, in C++20: 20 seconds with the compiler.
+cxx_tests='connect messages callbacks coroutine'
 
 # A round of each scenario, about a minute in all, always with the same seeds.
 chaos_round='--each --load-ms=1000 53'
@@ -470,6 +474,36 @@ python_rest()
 	sh "$top/bindings/python/tests/wheel.sh" "$work/gcc" || [ $? -eq 77 ]
 }
 
+# on_cxx BUILD STANDARD COMPILER: the tests of the binding
+on_cxx()
+{
+	cxx_status=0
+	sh "$top/bindings/cxx/tests/run.sh" "$work/$1" "$2" "$3" ||
+		cxx_status=$?
+	case $cxx_status in
+	0)	echo "ok cxx-$1-$2-$3" ;;
+	77)	;;
+	*)	return 1 ;;
+	esac
+}
+
+# Each standard with each compiler, the three links, the sanitizers, what linters
+# find, and projects of CMake and Meson.
+cxx_rest()
+{
+	LINKS='ethernet ib iwarp' TEST_TIMEOUT=900
+	export LINKS TEST_TIMEOUT
+	for standard in c++17 c++20 c++23
+	do
+		on_cxx gcc $standard g++ || return
+		on_cxx gcc $standard clang++-19 || return
+	done
+	on_cxx asan c++20 g++ || return
+	on_cxx tsan c++20 clang++ || return
+	sh "$top/bindings/cxx/tests/lint.sh" || [ $? -eq 77 ] || return
+	sh "$top/bindings/cxx/tests/projects.sh" "$work/gcc" || [ $? -eq 77 ]
+}
+
 chaos_asan()
 {
 	# shellcheck disable=SC2086 # words
@@ -580,6 +614,9 @@ run_step()
 	python)	on_python gcc $python_tests ;;
 	python-rest)
 		python_rest ;;
+	cxx)	FILES=$cxx_tests on_cxx gcc c++20 g++ ;;
+	cxx-rest)
+		cxx_rest ;;
 	chaos)	sh "$top/tests/chaos/run.sh" "$work/gcc" $chaos_round ;;
 	chaos-asan)
 		chaos_asan ;;

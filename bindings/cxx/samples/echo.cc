@@ -26,7 +26,7 @@ static void serve(const std::string &port)
 			ep.abort();
 	};
 	listener = ctx.listen("", port, std::move(opts));
-	std::cout << listener.service() << std::endl;
+	std::cout << listener.service() << '\n' << std::flush;
 	ctx.run();
 }
 

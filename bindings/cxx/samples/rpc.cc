@@ -26,9 +26,10 @@ static rmsg::task<> answer(rmsg::context &ctx, std::shared_ptr<co::endpoint> ep,
 			   rmsg::message call)
 {
 	const std::string ms(call.text());
-	const long time = std::clamp(std::atol(ms.c_str()), 0L, 10000L);
+	const long time = std::strtol(ms.c_str(), nullptr, 10);
 
-	co_await co::sleep(ctx, milliseconds(time));
+	co_await co::sleep(ctx, milliseconds(
+		std::clamp(time, 0L, 10000L)));
 	const std::string text = "after " + ms + " ms";
 	static_cast<void>(co_await ep->try_send(text, call.tag()));
 }
@@ -91,7 +92,7 @@ int main(int argc, char **argv)
 		if (argc == 2) {
 			co::listener listener(ctx, "", argv[1]);
 
-			std::cout << listener.service() << std::endl;
+			std::cout << listener.service() << '\n' << std::flush;
 			rmsg::run(ctx, serve(ctx, listener));
 		} else if (argc == 3) {
 			rmsg::run(ctx, ask(ctx, argv[1], argv[2]));

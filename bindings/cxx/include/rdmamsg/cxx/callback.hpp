@@ -47,7 +47,7 @@ template <class R, class... Args> class callback<R(Args...)> {
 
 			if (to)
 				::new (to) F(std::move(f));
-			f.~F();
+			f.~F();	/* NOLINT(bugprone-use-after-move) */
 		} else if (to) {
 			::new (to) F *(&in<F>(from));
 		} else {
@@ -59,9 +59,11 @@ public:
 	callback() noexcept = default;
 	callback(std::nullptr_t) noexcept {}
 
-	template <class F, class D = std::decay_t<F>, class = std::enable_if_t<
-		!std::is_same_v<D, callback> &&
-		std::is_invocable_r_v<R, D &, Args...>>>
+	/* The types of arguments may be incomplete unless it is called. */
+	template <class F, class D = std::decay_t<F>,
+		  class = std::enable_if_t<std::conjunction_v<
+			  std::negation<std::is_same<D, callback>>,
+			  std::is_invocable_r<R, D &, Args...>>>>
 	callback(F &&f) : call_(call<D>), move_(move<D>)
 	{
 		if constexpr (is_small<D>)

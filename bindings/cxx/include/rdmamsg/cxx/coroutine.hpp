@@ -296,6 +296,9 @@ private:
 	F call_;
 };
 
+template <class F>
+sending(const std::shared_ptr<session> &, milliseconds, F) -> sending<F>;
+
 /* Waits until the endpoint is connected, or has ended. */
 class changing : public waiting {
 public:
@@ -517,7 +520,7 @@ public:
 	{
 		return detail::sending(session_, timeout,
 				       [&msg, tag](endpoint_ref ep) {
-			return ep.try_send(std::move(msg), tag);
+			return ep.try_send(std::forward<Message>(msg), tag);
 		});
 	}
 	template <class Message, class = std::enable_if_t<is_message<Message>>>

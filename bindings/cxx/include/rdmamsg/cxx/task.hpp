@@ -141,7 +141,10 @@ struct detached {
 		std::suspend_never initial_suspend() noexcept { return {}; }
 		std::suspend_never final_suspend() noexcept { return {}; }
 		void return_void() noexcept {}
-		void unhandled_exception() noexcept { std::terminate(); }
+		[[noreturn]] void unhandled_exception() noexcept
+		{
+			std::terminate();
+		}
 	};
 	using handle = std::coroutine_handle<promise_type>;
 };
@@ -160,6 +163,7 @@ template <class A> struct throwing : A {
 	explicit throwing(A &&a) : A(std::move(a)) {}
 	auto await_resume() { return A::await_resume().value(); }
 };
+template <class A> throwing(A &&) -> throwing<A>;
 
 } /* namespace detail */
 

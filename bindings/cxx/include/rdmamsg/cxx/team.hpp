@@ -102,6 +102,7 @@ public:
 	{
 		std::vector<rdmamsg_ep *> eps;
 
+		eps.reserve(members.size());
 		for (endpoint_ref member : members)
 			eps.push_back(member.native());
 		return make(ctx, std::move(opts), false,
@@ -120,6 +121,7 @@ public:
 	{
 		std::vector<const char *> addresses;
 
+		addresses.reserve(members.size());
 		for (const std::string &member : members)
 			addresses.push_back(member.c_str());
 		return make(ctx, std::move(opts), true,
