@@ -125,9 +125,9 @@ struct trampoline {
 };
 
 /* Only what the program handles, because the library asks what is there. */
-inline rdmamsg_handlers endpoint_state::table() const noexcept
+inline rdmamsg_ep_handlers endpoint_state::table() const noexcept
 {
-	auto t = sized<rdmamsg_handlers>();
+	auto t = sized<rdmamsg_ep_handlers>();
 	const handlers &h = *on;
 
 	t.on_connected = trampoline::connected;
@@ -275,7 +275,7 @@ result<endpoint> make_endpoint(const core_ref &core,
 			       const endpoint_options &opts, F call)
 {
 	state_ref s(new endpoint_state(core, std::move(on)));
-	rdmamsg_handlers table = s->table();
+	rdmamsg_ep_handlers table = s->table();
 	c_endpoint_options c_opts(opts, &table, s.get());
 	rdmamsg_ep *ep;
 	int ret = call(c_opts.get(), &ep);

@@ -198,8 +198,8 @@ public:
 
 	result<void> try_publish(bytes data) noexcept
 	{
-		return detail::sent(rdmamsg_publish(native(), data.data(),
-						    data.size()));
+		return detail::sent(rdmamsg_group_publish(native(), data.data(),
+							  data.size()));
 	}
 	void publish(bytes data) { try_publish(data).value(); }
 	result<void> try_post(rdmamsg_op op) noexcept

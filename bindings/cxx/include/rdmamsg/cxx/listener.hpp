@@ -35,7 +35,7 @@ public:
 	~request()
 	{
 		if (native())
-			rdmamsg_reject(req_, nullptr, 0);
+			rdmamsg_request_reject(req_, nullptr, 0);
 	}
 
 	explicit operator bool() const noexcept { return native() != nullptr; }
@@ -86,13 +86,14 @@ public:
 
 		return detail::make_endpoint(core_, std::move(on), opts,
 			[req](const rdmamsg_ep_options *o, rdmamsg_ep **ret) {
-				return rdmamsg_accept(req, o, ret);
+				return rdmamsg_request_accept(req, o, ret);
 			});
 	}
 	result<void> try_reject(bytes data = {}) noexcept
 	{
-		return result<void>(rdmamsg_reject(release(), data.data(),
-						   data.size()));
+		return result<void>(rdmamsg_request_reject(release(),
+							   data.data(),
+							   data.size()));
 	}
 	void reject(bytes data = {}) { try_reject(data).value(); }
 

@@ -68,9 +68,10 @@ struct operation_slot : slot {
 
 /*
  * Calls a callable whenever an operation ends that was begun with it, with
- * result.status() as in on_complete of rdmamsg_handlers(3). It serves for any
- * number of operations, at the same time, too, and is allocated once. If it is
- * destroyed before they end, nothing is called; memory that was lent stays lent.
+ * result.status() as in on_complete of rdmamsg_ep_handlers(3). It serves for
+ * any number of operations, at the same time, too, and is allocated once. If it
+ * is destroyed before they end, nothing is called; memory that was lent stays
+ * lent.
  */
 class operation {
 public:

@@ -115,7 +115,7 @@ const S *with_size(std::optional<S> &copy, const std::optional<S> &of) noexcept
 class c_endpoint_options {
 public:
 	c_endpoint_options(const endpoint_options &o,
-			   const rdmamsg_handlers *on, void *user) noexcept
+			   const rdmamsg_ep_handlers *on, void *user) noexcept
 	{
 		opts_.user = user;
 		opts_.handlers = on;

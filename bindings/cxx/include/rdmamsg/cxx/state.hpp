@@ -58,7 +58,7 @@ public:
 		ref();
 	}
 
-	rdmamsg_handlers table() const noexcept;
+	rdmamsg_ep_handlers table() const noexcept;
 
 private:
 	~endpoint_state()
