@@ -209,10 +209,11 @@ static unsigned int said_removed, said_again, said_in_use;
 static void count_said(void *arg, enum rdmamsg_log_level level,
 		       const char *line)
 {
-	char begin[40];
+	char subject[40];
 
-	(void)snprintf(begin, sizeof(begin), "listening on port %s", p.port);
-	if (strncmp(line, begin, strlen(begin)))
+	(void)snprintf(subject, sizeof(subject), ": listening on port %s",
+		       p.port);
+	if (!strstr(line, subject))
 		return;
 	said_removed += level == RDMAMSG_LOG_WARN &&
 			strstr(line, ": the device was removed");
