@@ -62,7 +62,7 @@ int __wrap_poll(struct pollfd *fds, nfds_t n, int ms);
 
 int __wrap_poll(struct pollfd *fds, nfds_t n, int ms)
 {
-	return __real_poll(fds, n, patient ? 60000 : ms);
+	return __real_poll(fds, n, patient && ms ? 60000 : ms);
 }
 
 /* Each look at the clock is beyond any time that is waited for. */
