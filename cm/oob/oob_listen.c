@@ -169,6 +169,9 @@ static void log_turned_away(const struct rdmamsg_listener *l, int fd)
 	socklen_t len = sizeof(from);
 	char peer[96];
 
+	/* strangers can bring about any number of these */
+	if (rdmamsg__log_level < RDMAMSG_LOG_INFO)
+		return;
 	(void)getpeername(fd, (struct sockaddr *)&from, &len);
 	log_info("context %u: listener on port %u: a TCP connection of %s is "
 		 "turned away: no memory, or its address has its part of the "

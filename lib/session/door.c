@@ -31,7 +31,7 @@ struct door_source {
 	void *slot;			/* the user's */
 };
 
-/* Who has asked for sessions lately. */
+/* Sources that have asked for sessions lately. */
 struct askers {
 	struct list list;		/* oldest asked_at first */
 	uint32_t count;

@@ -300,23 +300,36 @@ static void successor(struct end *e)
 	assert_int_equal(ret, 0);
 }
 
-static void shutdown__a_peer_that_retries_FINDS_THE_SUCCESSOR(void **state)
+/* A peer that retries dials a context which shuts down for a paused one. */
+static void dial_late(struct end *late, int timeout_ms)
 {
-	struct rdmamsg_listener_stats stats = { .size = sizeof(stats) };
-	struct end late;
-
 	open_peers(1);
 	send_to_paused(0);
 	begin(-1);
-	end_init(&late, "late", test_open(NULL));
-	late.opts.flags = RDMAMSG_EP_RETRY;
-	dial(&late, test_addr(), port, WAIT_MS);
-	WAIT_FOR(late.closed ||
+	end_init(late, "late", test_open(NULL));
+	late->opts.flags = RDMAMSG_EP_RETRY;
+	dial(late, test_addr(), port, timeout_ms);
+}
+
+/* The context ends after so many tries were rejected. */
+static void end_after(const struct end *late, uint64_t tries)
+{
+	struct rdmamsg_listener_stats stats = { .size = sizeof(stats) };
+
+	WAIT_FOR(late->closed ||
 		 (!rdmamsg_listener_get_stats(listener, &stats) &&
-		  stats.rejected_draining >= 2));
-	assert_int_equal(late.closed, 0);
+		  stats.rejected_draining >= tries));
+	assert_int_equal(late->closed, 0);
 	test_close(ctx);
 	ctx = NULL;
+}
+
+static void shutdown__a_peer_that_retries_FINDS_THE_SUCCESSOR(void **state)
+{
+	struct end late;
+
+	dial_late(&late, WAIT_MS);
+	end_after(&late, 2);
 	successor(&s[1]);
 	WAIT_FOR(late.connected && s[1].connected);
 	rdmamsg_ep_close(late.ep);
@@ -331,12 +344,7 @@ static void shutdown__a_peer_that_retries_in_vain_TELLS_WHY(void **state)
 {
 	struct end late;
 
-	open_peers(1);
-	send_to_paused(0);
-	begin(-1);
-	end_init(&late, "late", test_open(NULL));
-	late.opts.flags = RDMAMSG_EP_RETRY;
-	dial(&late, test_addr(), port, 3000);
+	dial_late(&late, 3000);
 	WAIT_PASSING(late.closed);
 	expect_end(&late, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_RESOURCES, -ENOBUFS);
 	assert_non_null(strstr(late.why.text, "tries"));
@@ -347,21 +355,10 @@ static void shutdown__a_peer_that_retries_in_vain_TELLS_WHY(void **state)
 
 static void shutdown__a_peer_that_meets_two_causes_TELLS_BOTH(void **state)
 {
-	struct rdmamsg_listener_stats stats = { .size = sizeof(stats) };
 	struct end late;
 
-	open_peers(1);
-	send_to_paused(0);
-	begin(-1);
-	end_init(&late, "late", test_open(NULL));
-	late.opts.flags = RDMAMSG_EP_RETRY;
-	dial(&late, test_addr(), port, 4000);
-	WAIT_FOR(late.closed ||
-		 (!rdmamsg_listener_get_stats(listener, &stats) &&
-		  stats.rejected_draining));
-	assert_int_equal(late.closed, 0);
-	test_close(ctx);
-	ctx = NULL;
+	dial_late(&late, 4000);
+	end_after(&late, 1);
 	WAIT_PASSING(late.closed);
 	expect_end(&late, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REFUSED,
 		   -ECONNREFUSED);

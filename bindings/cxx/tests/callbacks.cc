@@ -67,7 +67,7 @@ static void thrown_to_each()
 }
 static const add a2("exception to process, poll, run, recv", thrown_to_each);
 
-/* What a call has got is not lost with the exception of another. */
+/* The result of a call is not lost with the exception of another. */
 static void kept_for_next()
 {
 	pair p;
@@ -141,7 +141,7 @@ static void taken()
 }
 static const add a5("exception under another loop", taken);
 
-/* What callables hold is given back, large or small, with the endpoint. */
+/* Objects in callables end with the endpoint, large or small. */
 static void holds()
 {
 	auto token = std::make_shared<int>(1);

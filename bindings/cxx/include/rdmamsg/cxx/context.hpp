@@ -264,7 +264,7 @@ public:
 	}
 	/* In the text format of Prometheus. */
 	std::string stats_text() const;
-	/* What the context has, in lines, for people. */
+	/* The objects of the context, in lines, for people. */
 	std::string dump() const;
 
 private:

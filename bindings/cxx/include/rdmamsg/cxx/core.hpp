@@ -48,7 +48,7 @@ template <class S> S sized() noexcept
 	return s;
 }
 
-/* What the end of a context destroys: coroutines that own themselves. */
+/* Coroutines that own themselves: the end of a context destroys them. */
 struct leftover {
 	leftover *prev = this;
 	leftover *next = this;

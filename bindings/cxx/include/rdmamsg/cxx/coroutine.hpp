@@ -150,7 +150,7 @@ inline bool line::wake_first()
 	return true;
 }
 
-/* What they wait for is destroyed. */
+/* The object for which they wait is destroyed. */
 inline void line::end_all()
 {
 	while (first)
@@ -162,7 +162,7 @@ inline line::~line()
 	end_all();
 }
 
-/* What the awaitables of an endpoint share. Callbacks keep it. */
+/* State that the awaitables of an endpoint share. Callbacks keep it. */
 struct session : std::enable_shared_from_this<session> {
 	rmsg::endpoint ep;
 	core_ref core;
@@ -727,7 +727,7 @@ public:
 		co_return co_await co::accept(std::move(req));
 	}
 
-	/* Who waits for a request gets ECANCELED. */
+	/* A coroutine that waits for a request gets ECANCELED. */
 	void close()
 	{
 		if (requests_)

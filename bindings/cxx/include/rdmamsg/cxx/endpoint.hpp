@@ -39,7 +39,7 @@ struct trampoline {
 		});
 	}
 
-	/* What the program cannot answer is refused. */
+	/* A request that the program cannot answer is refused. */
 	static int announced(rdmamsg_ep *ep, std::size_t len, std::uint32_t tag,
 			     rdmamsg_buffer *dst)
 	{

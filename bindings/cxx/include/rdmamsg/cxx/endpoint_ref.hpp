@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a program does with an endpoint, whoever owns it. */
+/* The calls of an endpoint, whoever owns it. */
 #ifndef RDMAMSG_CXX_ENDPOINT_REF_HPP
 #define RDMAMSG_CXX_ENDPOINT_REF_HPP
 

@@ -16,7 +16,7 @@ namespace rmsg {
 struct group_options {
 	callback<void()> on_joined = {};
 	callback<void(const reason &)> on_lost = {};
-	/* What it points to is valid during the call. */
+	/* The data is valid during the call. */
 	callback<void(const rdmamsg_group_message &)> on_message = {};
 	callback<void(const rdmamsg_group_sender &, std::uint32_t first,
 		      std::uint32_t last)> on_gap = {};

@@ -108,7 +108,7 @@ private:
 	detail::operation_slot *slot_;
 };
 
-/* What a call takes for an operation, or nothing: then none is told. */
+/* An operation as a call takes it, or nothing: then none is told. */
 class completion {
 public:
 	completion() noexcept = default;

@@ -76,7 +76,7 @@ template <class E> [[noreturn]] void raise(E &&e)
 } /* namespace detail */
 
 /*
- * What a call returns whose name begins with try_: a value, or a negative
+ * The result of a call whose name begins with try_: a value, or a negative
  * errno. value() throws the error instead.
  */
 template <class T = void> class result;
