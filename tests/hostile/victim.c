@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <rdma/rdma_cma.h>
 #include <rdmamsg/listener.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/post.h>
@@ -265,6 +266,19 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 	(void)rdmamsg_request_accept(req, &opts, NULL);
 }
 
+/*
+ * The soft HCA reserves two descriptors when a process makes an event channel,
+ * and releases them when it opens a context. After this call they are reserved,
+ * whatever the library did last, so that two counts can be compared.
+ */
+static void reserve_fds(void)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+
+	if (channel)
+		rdma_destroy_event_channel(channel);
+}
+
 static void grant_stats(void)
 {
 	victims->stats.size = sizeof(victims->stats);
@@ -272,6 +286,7 @@ static void grant_stats(void)
 	victims->srq.size = sizeof(victims->srq);
 	if (srq)
 		rdmamsg_srq_get_stats(srq, &victims->srq);
+	reserve_fds();
 	victims->fds = open_fds();
 }
 
