@@ -11,11 +11,13 @@
 
 #include <rdmamsg/cxx/bytes.hpp>
 #include <rdmamsg/cxx/callback.hpp>
+#include <rdmamsg/cxx/chain.hpp>
 #include <rdmamsg/cxx/context.hpp>
 #include <rdmamsg/cxx/coroutine.hpp>
 #include <rdmamsg/cxx/device.hpp>
 #include <rdmamsg/cxx/endpoint.hpp>
 #include <rdmamsg/cxx/group.hpp>
+#include <rdmamsg/cxx/layout.hpp>
 #include <rdmamsg/cxx/listener.hpp>
 #include <rdmamsg/cxx/memory.hpp>
 #include <rdmamsg/cxx/message.hpp>
