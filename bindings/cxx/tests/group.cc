@@ -3,6 +3,7 @@
 #include "test.hpp"
 
 #include <cstdlib>
+#include <cstring>
 #include <unistd.h>
 
 using namespace test;
@@ -86,7 +87,10 @@ static void fails_over()
 	s.failover = lane;
 	c.failover = lane;
 	s.on.on_message = [&](rmsg::endpoint_ref, rmsg::message m) {
-		check(*reinterpret_cast<int *>(m.data().data()) == got, "order");
+		int number;
+
+		std::memcpy(&number, m.data().data(), sizeof(number));
+		check(number == got, "order");
 		got++;
 	};
 	c.on.on_path = [&](rmsg::endpoint_ref,

@@ -183,7 +183,8 @@ static void in_callbacks()
 	opts.on_request = [&, token](rmsg::request req) {
 		rmsg::endpoint_options s;
 
-		s.on.on_message = [&, token](rmsg::endpoint_ref, rmsg::message) {
+		s.on.on_message = [&, token](rmsg::endpoint_ref,
+					     rmsg::message) {
 			server.reset();
 			++*token;
 		};

@@ -42,7 +42,8 @@ static void every_size()
 		p.client.sendv({ s }, 5, op);
 		begun++;
 		rmsg::message m = p.server.recv(milliseconds(30000));
-		check(m.tag() == 5 && m.size() == n && m.text() == s, "message");
+		check(m.tag() == 5 && m.size() == n && m.text() == s,
+		      "message");
 		if (n <= 65536) {
 			p.client.send(s);
 			check(p.server.recv().text() == s, "copied");
@@ -168,7 +169,9 @@ static void announced()
 	pair p(std::move(s));
 	const std::string large = pattern(memory.size());
 	std::vector<int> ends;
-	rmsg::operation op([&](rmsg::result<> r) { ends.push_back(r.status()); });
+	rmsg::operation op([&](rmsg::result<> r) {
+		ends.push_back(r.status());
+	});
 
 	p.client.sendv({ large }, 1, op);
 	until(p.ctx, [&] { return ends.size() == 1; });

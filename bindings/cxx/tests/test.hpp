@@ -22,7 +22,10 @@ struct given {
 std::vector<given> &cases();
 
 struct add {
-	add(const char *name, void (*run)()) { cases().push_back({ name, run }); }
+	add(const char *name, void (*run)())
+	{
+		cases().push_back({ name, run });
+	}
 };
 
 struct failure : std::runtime_error {
@@ -51,8 +54,8 @@ void until(rmsg::context &ctx, F done,
 			 std::chrono::seconds(30);
 
 	while (!done()) {
-		check(std::chrono::steady_clock::now() < end, "it took too long",
-		      line, file);
+		check(std::chrono::steady_clock::now() < end,
+		      "it took too long", line, file);
 		ctx.wait(step);
 	}
 }

@@ -22,7 +22,8 @@ template <class Byte> class basic_bytes {
 	template <class T>
 	static constexpr bool fits = std::is_trivially_copyable_v<T> &&
 		(std::is_const_v<Byte> || !std::is_const_v<T>);
-	template <class C> using pointer = decltype(std::data(std::declval<C &>()));
+	template <class C> using pointer =
+		decltype(std::data(std::declval<C &>()));
 	template <class C> static constexpr bool holds =
 		std::is_pointer_v<pointer<C>> &&
 		fits<std::remove_pointer_t<pointer<C>>>;

@@ -50,7 +50,7 @@ public:
 		core_ = std::move(other.core_);
 		return *this;
 	}
-	/* An exception of a callback that runs now is lost; close() throws it. */
+	/* Loses an exception of a callback that runs; close() throws it. */
 	~context()
 	{
 		if (core_)
@@ -103,7 +103,8 @@ public:
 	/* Any thread: runs fn in the context's. */
 	result<void> try_submit(callback<void()> fn)
 	{
-		return submitted(std::move(fn), [](auto ctx, auto run, auto arg) {
+		return submitted(std::move(fn),
+				 [](auto ctx, auto run, auto arg) {
 			return rdmamsg_submit(ctx, run, arg);
 		});
 	}
@@ -128,7 +129,8 @@ public:
 				    const std::string &service,
 				    listen_options opts = {})
 	{
-		return listening(rdmamsg_listen, host, service, std::move(opts));
+		return listening(rdmamsg_listen, host, service,
+				 std::move(opts));
 	}
 	/* An empty host: every address. */
 	listener listen(const std::string &host, const std::string &service,
@@ -185,7 +187,8 @@ public:
 						   service.c_str(), o, ret);
 		});
 	}
-	endpoint oob_connect(const std::string &host, const std::string &service,
+	endpoint oob_connect(const std::string &host,
+			     const std::string &service,
 			     endpoint_options opts = {})
 	{
 		return try_oob_connect(host, service, std::move(opts)).value();
@@ -200,7 +203,8 @@ public:
 	{
 		return try_oob_offer(std::move(opts)).value();
 	}
-	result<endpoint> try_oob_answer(bytes record, endpoint_options opts = {})
+	result<endpoint> try_oob_answer(bytes record,
+					endpoint_options opts = {})
 	{
 		return make(std::move(opts), [&](auto o, auto ret) {
 			return rdmamsg_oob_answer(native(), record.data(),
@@ -394,7 +398,8 @@ result<void> context::submitted(callback<void()> fn, F call)
 	return result<void>(ret);
 }
 
-inline result<void> request::try_move_to(context &to, callback<void(request)> fn)
+inline result<void> request::try_move_to(context &to,
+					 callback<void(request)> fn)
 {
 	using errand = detail::errand<request>;
 	auto e = std::make_unique<errand>();
@@ -404,7 +409,8 @@ inline result<void> request::try_move_to(context &to, callback<void(request)> fn
 	e->fn = std::move(fn);
 	ret = rdmamsg_request_move(native(), to.native(),
 		[](::rdmamsg *, rdmamsg_request *req, void *arg) {
-			std::unique_ptr<errand> mine(static_cast<errand *>(arg));
+			std::unique_ptr<errand> mine(
+				static_cast<errand *>(arg));
 			detail::core_ref core(mine->where);
 
 			detail::guard(*mine->where, [&] {

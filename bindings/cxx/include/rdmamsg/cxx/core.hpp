@@ -39,6 +39,29 @@ inline std::uint32_t to_option(milliseconds t) noexcept
 		std::min<milliseconds::rep>(t.count(), RDMAMSG_NONE - 1));
 }
 
+/* The end of a timeout that several waits share. */
+class deadline {
+public:
+	explicit deadline(milliseconds timeout) noexcept
+		: timeout_(timeout), start_(clock::now()) {}
+
+	/* Not below 0, or 'forever'. Less than a millisecond counts as one. */
+	milliseconds left() const noexcept
+	{
+		if (timeout_.count() < 0)
+			return forever;
+		return std::max(milliseconds(0), timeout_ -
+			std::chrono::duration_cast<milliseconds>(clock::now() -
+								 start_));
+	}
+
+private:
+	using clock = std::chrono::steady_clock;
+
+	milliseconds timeout_;
+	clock::time_point start_;
+};
+
 /* A struct of the C interface that is all defaults. */
 template <class S> S sized() noexcept
 {
@@ -94,9 +117,9 @@ public:
 	}
 
 	/*
-	 * An exception leaves a callback. One call throws one, so those of other
-	 * callbacks that it runs wait for the next. The number is limited for
-	 * programs that never take them.
+	 * An exception leaves a callback. One call throws one, so those of
+	 * other callbacks that it runs wait for the next. The number is limited
+	 * for programs that never take them.
 	 */
 	void caught(std::exception_ptr what) noexcept
 	{
@@ -150,17 +173,16 @@ public:
 	/* Drives until done() or the timeout, for what has no call in C. */
 	template <class F> int wait_until(F done, milliseconds timeout)
 	{
-		using clock = std::chrono::steady_clock;
-		const auto start = clock::now();
+		return wait_until(done, deadline(timeout));
+	}
+	template <class F> int wait_until(F done, const deadline &end)
+	{
 		int ret = 0;
 
 		while (ret >= 0 && !done()) {
-			milliseconds left = timeout;
+			milliseconds left = end.left();
 
-			if (timeout.count() >= 0)
-				left -= std::chrono::duration_cast<milliseconds>(
-					clock::now() - start);
-			if (timeout.count() >= 0 && left.count() <= 0)
+			if (!left.count())
 				return -ETIMEDOUT;
 			ret = drive([left](::rdmamsg *c) {
 				return rdmamsg_wait(c, to_wait(left));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Endpoints and listeners that coroutines of C++20 await. A callback resumes the
- * coroutine that waits, which then may make every call that a callback may.
+ * Endpoints and listeners that coroutines of C++20 await. A callback resumes
+ * the coroutine that waits, which then may make every call that a callback may.
  */
 #ifndef RDMAMSG_CXX_COROUTINE_HPP
 #define RDMAMSG_CXX_COROUTINE_HPP
@@ -653,9 +653,9 @@ task<endpoint> begin(const core_ref &core, endpoint_options &&opts, F call)
 } /* namespace detail */
 
 /*
- * Begins to connect; the task throws connection_error. Sets four of the handlers
- * in 'opts'. g++ 12 and earlier destroy a temporary of this type twice if it is
- * in the expression that is awaited: there the options have a name.
+ * Begins to connect; the task throws connection_error. Sets four of the
+ * handlers in 'opts'. g++ 12 and earlier destroy a temporary of this type twice
+ * if it is in the expression that is awaited: there the options have a name.
  */
 inline task<endpoint> connect(context &ctx, const std::string &host,
 			      const std::string &service,

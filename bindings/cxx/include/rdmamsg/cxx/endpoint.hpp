@@ -11,7 +11,7 @@ namespace rmsg {
 
 namespace detail {
 
-/* The handlers of C. They find what they need by the endpoint's user pointer. */
+/* The handlers of C. The endpoint's user pointer leads to its state. */
 struct trampoline {
 	template <class F> static void guarded(rdmamsg_ep *ep, F call) noexcept
 	{

@@ -107,7 +107,7 @@ public:
 		try_send(std::forward<Message>(msg), tag, done).value();
 	}
 
-	/* Lends the memory until the operation ends, without one the endpoint. */
+	/* Lends the memory until the operation, or else the endpoint, ends. */
 	result<void> try_sendv(std::initializer_list<bytes> list,
 			       std::uint32_t tag = 0,
 			       completion done = {}) noexcept;
@@ -155,7 +155,8 @@ public:
 
 	void close() noexcept { rdmamsg_ep_close(ep_); }
 	void abort() noexcept { rdmamsg_ep_abort(ep_); }
-	result<void> try_close_with(std::uint32_t code, bytes data = {}) noexcept
+	result<void> try_close_with(std::uint32_t code,
+				    bytes data = {}) noexcept
 	{
 		return result<void>(rdmamsg_ep_close_with(
 			ep_, code, data.data(), data.size()));
@@ -164,7 +165,8 @@ public:
 	{
 		try_close_with(code, data).value();
 	}
-	result<void> try_abort_with(std::uint32_t code, bytes data = {}) noexcept
+	result<void> try_abort_with(std::uint32_t code,
+				    bytes data = {}) noexcept
 	{
 		return result<void>(rdmamsg_ep_abort_with(
 			ep_, code, data.data(), data.size()));
@@ -409,7 +411,8 @@ inline result<message> endpoint_ref::try_recv(milliseconds timeout)
 		int err = rdmamsg_recv_wait(ep, detail::to_wait(timeout), &msg);
 
 		if (!err)
-			received = { msg, detail::endpoint_state::of(ep)->core };
+			received = { msg,
+				     detail::endpoint_state::of(ep)->core };
 		return err;
 	});
 

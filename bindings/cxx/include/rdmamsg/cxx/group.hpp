@@ -109,7 +109,8 @@ private:
 		auto *s = static_cast<group_state *>(rdmamsg_group_user(g));
 
 		if (!s->silent && s->opts.*member)
-			guard(*s->core.get(), [&] { (s->opts.*member)(args...); });
+			guard(*s->core.get(),
+			      [&] { (s->opts.*member)(args...); });
 	}
 
 	static void on_joined(rdmamsg_group *g)

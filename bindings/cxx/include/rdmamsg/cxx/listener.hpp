@@ -260,7 +260,8 @@ private:
 		auto s = of(l);
 
 		if (s->opts.on_failed)
-			guard(*s->core.get(), [&] { s->opts.on_failed(error); });
+			guard(*s->core.get(),
+			      [&] { s->opts.on_failed(error); });
 	}
 };
 
@@ -270,7 +271,8 @@ private:
 class listener {
 public:
 	listener() noexcept = default;
-	explicit listener(std::shared_ptr<detail::listener_state> state) noexcept
+	explicit
+	listener(std::shared_ptr<detail::listener_state> state) noexcept
 		: state_(std::move(state)) {}
 	listener(listener &&other) noexcept = default;
 	listener &operator=(listener &&other) noexcept
@@ -332,6 +334,7 @@ private:
 inline result<endpoint> listener::try_accept(endpoint_options opts,
 					     milliseconds timeout)
 {
+	const detail::deadline end(timeout);
 	auto s = state_;
 	int ret;
 
@@ -339,7 +342,7 @@ inline result<endpoint> listener::try_accept(endpoint_options opts,
 		return result<void>(-EINVAL, "there is no listener");
 	ret = s->core->wait_until([&s] {
 		return !s->waiting.empty() || !s->native();
-	}, timeout);
+	}, end);
 	if (!ret && s->waiting.empty())
 		ret = -ESHUTDOWN;
 	if (ret)
@@ -350,7 +353,7 @@ inline result<endpoint> listener::try_accept(endpoint_options opts,
 	result<endpoint> ep = req.try_accept(std::move(opts));
 	if (!ep)
 		return ep;
-	result<void> connected = ep->try_connected(timeout);
+	result<void> connected = ep->try_connected(end.left());
 	if (!connected)
 		return result<void>(connected.status(), "not connected");
 	return ep;

@@ -10,8 +10,8 @@
 namespace rmsg {
 
 /*
- * Each is for the options of endpoints: .srq = queue.native(). One that is still
- * in use when it is destroyed ends with its context.
+ * Each is for the options of endpoints: .srq = queue.native(). One that is
+ * still in use when it is destroyed ends with its context.
  */
 class shared_receive_queue
 	: public detail::owned<rdmamsg_srq, rdmamsg_srq_destroy> {
@@ -101,9 +101,9 @@ public:
 };
 
 /* Registered memory of so many endpoints with these options. Any thread. */
-inline rdmamsg_memory_estimate estimate(const endpoint_options &opts,
-					std::uint32_t endpoints,
-					const rdmamsg_srq_options *srq = nullptr)
+inline rdmamsg_memory_estimate
+estimate(const endpoint_options &opts, std::uint32_t endpoints,
+	 const rdmamsg_srq_options *srq = nullptr)
 {
 	auto e = detail::sized<rdmamsg_memory_estimate>();
 	detail::c_endpoint_options o(opts, nullptr, nullptr);

@@ -17,8 +17,8 @@ class shared_message;
 
 /*
  * A message that was received or allocated. Belongs to the context's thread,
- * and its data ends with the context; a message that must outlive it, or goes to
- * other threads, is shared: share().
+ * and its data ends with the context; a message that must outlive it, or goes
+ * to other threads, is shared: share().
  */
 class message {
 public:
@@ -104,7 +104,10 @@ public:
 
 	explicit operator bool() const noexcept { return msg_ != nullptr; }
 
-	bytes data() const noexcept { return { rdmamsg_msg_data(msg_), size() }; }
+	bytes data() const noexcept
+	{
+		return { rdmamsg_msg_data(msg_), size() };
+	}
 	std::size_t size() const noexcept { return rdmamsg_msg_len(msg_); }
 	std::uint32_t tag() const noexcept { return rdmamsg_msg_tag(msg_); }
 	std::string_view text() const noexcept { return data().text(); }

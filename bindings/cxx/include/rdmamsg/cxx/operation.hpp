@@ -48,7 +48,10 @@ struct operation_slot : slot {
 		struct call {
 			operation_slot *s;
 
-			explicit call(operation_slot *of) : s(of) { s->calls++; }
+			explicit call(operation_slot *of) : s(of)
+			{
+				s->calls++;
+			}
 			call(const call &) = delete;
 			call &operator=(const call &) = delete;
 			~call()

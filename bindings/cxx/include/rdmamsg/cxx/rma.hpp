@@ -26,7 +26,8 @@ public:
 	static result<region> try_create(context &ctx, buffer memory,
 					 std::uint32_t access)
 	{
-		auto r = detail::own<region>(ctx.core(), [&](auto c, auto made) {
+		auto r = detail::own<region>(ctx.core(),
+			[&](auto c, auto made) {
 			return rdmamsg_region_create(c, memory.data(),
 						     memory.size(), access,
 						     made);

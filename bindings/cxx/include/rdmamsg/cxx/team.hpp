@@ -98,7 +98,8 @@ public:
 	/* members[rank] is not read. */
 	static result<team> try_create(context &ctx,
 				       const std::vector<endpoint_ref> &members,
-				       std::uint32_t rank, team_options opts = {})
+				       std::uint32_t rank,
+				       team_options opts = {})
 	{
 		std::vector<rdmamsg_ep *> eps;
 
@@ -156,7 +157,8 @@ public:
 				   completion done = {}) noexcept
 	{
 		return begun(rdmamsg_team_allreduce(native(), op, type, in, out,
-						    count, done.cookie()), done);
+						    count, done.cookie()),
+			     done);
 	}
 	void allreduce(rdmamsg_calc_op op, rdmamsg_calc_type type,
 		       const void *in, void *out, std::size_t count,
