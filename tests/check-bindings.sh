@@ -20,7 +20,8 @@ wrong()
 # made DIRECTORY: prints the words rdmamsg_... of a binding's sources
 made()
 {
-	find "$1" \( -name samples -o -name tests -o -name build \) -prune -o \
+	find "$1" \( -name samples -o -name tests -o -name bench -o \
+	    -name build \) -prune -o \
 	    -type f ! -name left-out ! -name '*.md' -exec cat {} + |
 	grep -a -o 'rdmamsg_[a-z0-9_]*' | sort -u
 }

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Echo over rdmamsg and over asyncio's streams on TCP, in turns.
+"""Echo over rdmamsg, asyncio's streams on TCP and, if it is there, pyzmq.
 
 Usage: bench.py [-n ROUNDS] [-s SECONDS] [-d DEPTH] [--uvloop]
 
-Each round measures every pair of a transport and a size for so many seconds.
-Client and server are processes of their own. Prints messages there and back a
-second, the median of the rounds, and how often rdmamsg has as many as TCP.
+Each round measures every pair of a transport and a size for so many seconds, in
+turns. Client and server are processes of their own. Prints messages there and
+back a second, the median of the rounds, and how often rdmamsg has as many.
 DEPTH messages, of 1 MB at most together, are on their way at a time.
 """
 
@@ -21,6 +21,12 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import rdmamsg
+
+try:
+    import zmq
+    import zmq.asyncio
+except ImportError:
+    zmq = None
 
 HOST = "127.0.0.1"
 SIZES = (64, 4096, 65536, 1 << 20)
@@ -107,8 +113,28 @@ async def tcp_client(port: int, size: int, *what: Any) -> float:
     writer.close()
     return result
 
+
+async def zmq_server(pipe: Connection) -> None:
+    """Sends each message back, until it is empty."""
+    with zmq.asyncio.Context() as ctx, ctx.socket(zmq.PAIR) as socket:
+        pipe.send(socket.bind_to_random_port(f"tcp://{HOST}"))
+        while data := await socket.recv(copy=False):
+            await socket.send(data, copy=False)
+
+
+async def zmq_client(port: int, *what: Any) -> float:
+    """Measures over ZeroMQ on TCP."""
+    with zmq.asyncio.Context() as ctx, ctx.socket(zmq.PAIR) as socket:
+        socket.connect(f"tcp://{HOST}:{port}")
+        result = await count(lambda data: socket.send(data, copy=False),
+                             lambda: socket.recv(copy=False), *what)
+        await socket.send(b"")
+    return result
+
 TRANSPORTS = {"rdmamsg": (rdmamsg_server, rdmamsg_client),
               "tcp": (tcp_server, tcp_client)}
+if zmq:
+    TRANSPORTS["zmq"] = (zmq_server, zmq_client)
 
 
 def run(main: Any, uvloop: bool) -> Any:
@@ -156,11 +182,14 @@ def main() -> None:
             for name in TRANSPORTS:
                 rates.setdefault((name, size), []).append(
                     measure(name, size, options))
-    print(f"{'bytes':>8} {'rdmamsg':>10} {'tcp':>10} {'times':>6}")
+    rivals = [name for name in TRANSPORTS if name != "rdmamsg"]
+    print(f"{'bytes':>8} {'rdmamsg':>10}",
+          *(f"{name:>10} {'times':>6}" for name in rivals))
     for size in SIZES:
-        ours, theirs = (statistics.median(rates[name, size])
-                        for name in TRANSPORTS)
-        print(f"{size:8} {ours:10.0f} {theirs:10.0f} {ours / theirs:6.2f}")
+        ours = statistics.median(rates["rdmamsg", size])
+        print(f"{size:8} {ours:10.0f}",
+              *(f"{theirs:10.0f} {ours / theirs:6.2f}" for theirs in
+                (statistics.median(rates[name, size]) for name in rivals)))
 
 
 if __name__ == "__main__":

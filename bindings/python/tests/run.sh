@@ -5,8 +5,9 @@
 #
 # Builds the module beside a copy of the package and runs the tests of the Python
 # binding, or those that are named ("test_aio", "test_aio.Send"), on the soft HCA
-# in a fabric of its own. A build with AddressSanitizer is run with it, and so is
-# what the binding adds in C. Exits with 77 and the reason if Python lacks cffi.
+# in a fabric of its own; "bench" and its options run bench.py. A build with
+# AddressSanitizer is run with it, and so is what the binding adds in C. Exits
+# with 77 and the reason if Python lacks cffi.
 
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-/usr/bin/python3}
@@ -50,6 +51,12 @@ export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$work/lib:$work/source/tests"
 LD_LIBRARY_PATH=$build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
 cd "$work/source/tests" || exit
+if [ "${1-}" = bench ]
+then
+	shift
+	"$python" bench.py "$@"
+	exit
+fi
 [ $# -gt 0 ] || set -- discover -b
 # a test that hangs shows where
 timeout -s ABRT "${TEST_TIMEOUT:-120}" \
