@@ -111,7 +111,8 @@ struct board {
 	uint64_t seed;
 	uint32_t scenario;
 	uint32_t max_size;		/* bytes of a message */
-	char address[64];
+	char address[64];		/* of the servers */
+	char own[64];			/* of this host */
 	_Atomic uint32_t port[SLOTS];	/* of servers; 0: not yet */
 	_Atomic uint32_t finish;	/* processes close everything and end */
 	_Atomic uint32_t late_ms;	/* sum of the parent's late turns */

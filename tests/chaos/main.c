@@ -25,7 +25,7 @@ static struct {
 	uint64_t seed;
 	uint32_t seconds, rounds, max_size, load_ms;
 	int scenario;			/* -1: all in turn */
-	const char *address, *dir, *part;
+	const char *address, *own, *dir, *part;
 	char *ports;
 	bool keep, each;
 } opt = {
@@ -45,7 +45,9 @@ static int usage(FILE *f)
 	      "  -c, --scenario=NAME only this one\n"
 	      "  -m, --max-size=N    bytes of a message; 4194304\n"
 	      "  -t, --load-ms=N     of a round; 2000 to 4000\n"
-	      "  -a, --address=A     RDMAMSG_VM_ADDR, or 127.0.0.1\n"
+	      "  -a, --address=A     of the servers; RDMAMSG_VM_ADDR, or "
+	      "127.0.0.1\n"
+	      "  -o, --own=A         of this host; that of the servers\n"
 	      "  -d, --dir=DIR       for logs; one in TMPDIR\n"
 	      "  -k, --keep          logs of good rounds, too\n"
 	      "  -p, --part=PART     servers or clients, of one round on two "
@@ -173,6 +175,7 @@ static bool prepare(struct round *r, uint64_t seed, struct totals *totals)
 			     (uint32_t)(seed % scenario_count);
 	snprintf(r->board->address, sizeof(r->board->address), "%s",
 		 opt.address);
+	snprintf(r->board->own, sizeof(r->board->own), "%s", opt.own);
 	r->sc = &scenarios[r->board->scenario];
 	r->end_slot = r->sc->servers + r->sc->clients;
 	r->rng.seed = mix(seed, 0x70617265);
@@ -255,6 +258,7 @@ static bool parse(int argc, char **argv)
 		{ "max-size", required_argument, NULL, 'm' },
 		{ "load-ms", required_argument, NULL, 't' },
 		{ "address", required_argument, NULL, 'a' },
+		{ "own", required_argument, NULL, 'o' },
 		{ "dir", required_argument, NULL, 'd' },
 		{ "keep", no_argument, NULL, 'k' },
 		{ "part", required_argument, NULL, 'p' },
@@ -265,8 +269,8 @@ static bool parse(int argc, char **argv)
 	};
 	int o;
 
-	while ((o = getopt_long(argc, argv, "s:r:eS:c:m:t:a:d:kp:P:lh", options,
-				NULL)) != -1)
+	while ((o = getopt_long(argc, argv, "s:r:eS:c:m:t:a:o:d:kp:P:lh",
+				options, NULL)) != -1)
 		switch (o) {
 		case 's':
 			opt.seconds = (uint32_t)atoi(optarg);
@@ -296,6 +300,9 @@ static bool parse(int argc, char **argv)
 			break;
 		case 'a':
 			opt.address = optarg;
+			break;
+		case 'o':
+			opt.own = optarg;
 			break;
 		case 'd':
 			opt.dir = optarg;
@@ -337,6 +344,8 @@ static void defaults(void)
 		opt.address = getenv("RDMAMSG_VM_ADDR");
 	if (!opt.address)
 		opt.address = "127.0.0.1";
+	if (!opt.own)
+		opt.own = opt.address;
 	if (opt.dir) {
 		(void)mkdir(opt.dir, 0755);
 		return;

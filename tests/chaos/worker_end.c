@@ -65,12 +65,12 @@ static void warm_connect(struct rdmamsg *ctx, uint64_t end)
 	struct rdmamsg_listener *l;
 	char service[16];
 
-	if (rdmamsg_listen(ctx, w.board->address, "0", &o, &l)) {
+	if (rdmamsg_listen(ctx, w.board->own, "0", &o, &l)) {
 		warm_failed("listen");
 		return;
 	}
 	snprintf(service, sizeof(service), "%u", rdmamsg_listener_port(l));
-	if (rdmamsg_connect(ctx, w.board->address, service, &e, NULL)) {
+	if (rdmamsg_connect(ctx, w.board->own, service, &e, NULL)) {
 		warm_failed("connect");
 		return;
 	}
