@@ -30,7 +30,7 @@ from ._blocking import Context, Endpoint, Group, Listener
 from ._device import (
     Capability, How, capabilities, device, devices, gids, pkeys, port, version,
 )
-from ._endpoint import EndpointFlag, PathChange, PathEvent
+from ._endpoint import EndpointFlag, PathChange, PathEvent, Rung
 from ._errors import (
     AuthFailed, Canceled, Cause, Closed, ClosedError, Disconnected, Error,
     Forked, InDoubt, InvalidArgument, MisuseError, NoDevice, NoPermission,
@@ -58,8 +58,8 @@ __all__ = [
     "InvalidArgument", "Key", "ListenFlag", "ListenOptions", "Listener",
     "Message", "MisuseError", "NoDevice", "NoPermission", "NoResources", "Op",
     "OutMessage", "PathChange", "PathEvent", "Published", "Reason", "Refused",
-    "Region", "Rejected", "Request", "Team", "TeamOptions", "TimedOut",
-    "TooLarge", "Tuning", "Unreachable", "Unsupported", "Who", "WrongThread",
-    "aio", "capabilities", "connect", "device", "devices", "gids", "join",
-    "pkeys", "port", "serve", "version",
+    "Region", "Rejected", "Request", "Rung", "Team", "TeamOptions",
+    "TimedOut", "TooLarge", "Tuning", "Unreachable", "Unsupported", "Who",
+    "WrongThread", "aio", "capabilities", "connect", "device", "devices",
+    "gids", "join", "pkeys", "port", "serve", "version",
 ]

@@ -38,6 +38,14 @@ class EndpointFlag(enum.IntFlag):
     RETRY = lib.RDMAMSG_EP_RETRY
 
 
+class Rung(enum.IntFlag):
+    """Failover.rungs: enum rdmamsg_rung."""
+
+    PATH = lib.RDMAMSG_RUNG_PATH
+    STANDBY = lib.RDMAMSG_RUNG_STANDBY
+    LANE = lib.RDMAMSG_RUNG_LANE
+
+
 class PathChange(enum.IntEnum):
     """PathEvent.change: enum rdmamsg_path_change."""
 

@@ -59,7 +59,7 @@ class Failover:
     """struct rdmamsg_failover."""
 
     port: int | None = None
-    rungs: int | None = None
+    rungs: int | None = None  #: Rung
     timeout_ms: int | None = None
     keep_bytes: int | None = None
     host: str | None = None

@@ -48,8 +48,9 @@ cp -R "$here/../." "$work/source" || exit
 
 export RDMAMSG_DEVICE=soft RDMAMSG_SOFT_FABRIC="python-$$"
 export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$work/lib:$work/source/tests"
+PATH=$build/lib/soft/tools:$PATH
 LD_LIBRARY_PATH=$build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-export LD_LIBRARY_PATH
+export PATH LD_LIBRARY_PATH
 cd "$work/source/tests" || exit
 if [ "${1-}" = bench ]
 then

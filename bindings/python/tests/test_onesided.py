@@ -4,6 +4,8 @@
 import array
 import asyncio
 import mmap
+import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -240,6 +242,44 @@ class Failover(unittest.TestCase):
             self.assertEqual(ep.path()["resumes"], 1)
             self.assertTrue(ep.history())
             ep.send(b"y")
+
+    @unittest.skipUnless(shutil.which("rdmamsg-soft-ctl"),
+                         "no rdmamsg-soft-ctl in PATH")
+    def test_a_cut_link(self) -> None:
+        # the end of the connection comes soon, with each kind of link
+        options = rdmamsg.EndpointOptions(
+            failover=rdmamsg.Failover(rungs=rdmamsg.Rung.LANE,
+                                      timeout_ms=60000),
+            dead_after_ms=3000, tuning=rdmamsg.Tuning(ack_timeout=13))
+        changes: list[int] = []
+        got: list[int] = []
+
+        def serve(listener: rdmamsg.Listener) -> None:
+            for message in listener.accept(timeout=BOUND, options=options):
+                got.append(message.tag)
+
+        def port(state: str) -> None:
+            subprocess.run(["rdmamsg-soft-ctl", "--pid", str(os.getpid()),
+                            "port", "1", state], check=True)
+
+        with connected(serve, options) as ep:
+            ep.on_path = lambda event: changes.append(event.change)
+
+            def wait_for(change: int) -> None:
+                ep._core._drive(lambda: change in changes, BOUND, "failover")
+            for tag in range(10):
+                ep.send(b"before", tag=tag)
+            port("down")
+            try:
+                ep.send(b"on the way", tag=10)
+                wait_for(rdmamsg.PathChange.DOWN)
+            finally:
+                port("up")
+            for tag in range(11, 20):
+                ep.send(b"after", tag=tag)
+            wait_for(rdmamsg.PathChange.RESUMED)
+            self.assertGreater(ep.path()["resumes"], 0)
+        self.assertEqual(got, list(range(20)))
 
     def test_what_a_callback_raises_comes_out(self) -> None:
         options = rdmamsg.EndpointOptions(failover=rdmamsg.Failover())
