@@ -54,25 +54,31 @@ int rdmamsg__cm_ms(const struct rdmamsg_ep *ep)
 					       : left);
 }
 
-static int bind_source(struct rdmamsg_ep *ep, struct sockaddr_storage *src)
+static int given_source(const struct rdmamsg_ep *ep, const char *device,
+			struct sockaddr_storage *src)
 {
 	struct addrinfo *ai;
+
+	if (rdmamsg__resolve_numeric(ep->connect.source, NULL, 0, &ai))
+		return rdmamsg__fail(-EINVAL, "source '%s' is not a numeric "
+				     "address", ep->connect.source);
+	memcpy(src, ai->ai_addr, ai->ai_addrlen);
+	freeaddrinfo(ai);
+	if (src->ss_family != ep->connect.addr->ai_family)
+		return rdmamsg__fail(-EINVAL, "source '%s' is not of the "
+				     "peer's address family",
+				     ep->connect.source);
+	/* whether the source is the device's shows when the address resolves */
+	return rdmamsg__asked_by_name(device) ?
+	       rdmamsg__device_check(ep->lane.v, device, true) : 0;
+}
+
+static int bind_source(struct rdmamsg_ep *ep, struct sockaddr_storage *src)
+{
 	const char *device = rdmamsg__asked(ep->connect.device);
 
-	if (ep->connect.source) {
-		if (rdmamsg__resolve_numeric(ep->connect.source, NULL, 0, &ai))
-			return rdmamsg__fail(-EINVAL,
-					     "source '%s' is not a "
-					     "numeric address",
-					     ep->connect.source);
-		memcpy(src, ai->ai_addr, ai->ai_addrlen);
-		freeaddrinfo(ai);
-		if (src->ss_family != ep->connect.addr->ai_family)
-			return rdmamsg__fail(-EINVAL, "source '%s' is not of "
-					     "the peer's address family",
-					     ep->connect.source);
-		return 1;
-	}
+	if (ep->connect.source)
+		return given_source(ep, device, src) ?: 1;
 	/* the soft HCA treats all addresses of this host alike */
 	if (!device || !strcmp(device, "hw") ||
 	    rdmamsg__is_soft(ep->lane.v) ||

@@ -36,20 +36,19 @@
 static void on_addr(struct rdmamsg_ep *ep, const struct cm_event *ev)
 {
 	const struct verbs_api *v = ep->lane.v;
+	const char *device = rdmamsg__asked(ep->connect.device);
 	struct id_device on = { .transport = IBV_TRANSPORT_UNKNOWN };
 	int ret;
 
 	/* This device has a route, so a later failure does not try soft. */
 	ep->connect.or_soft = false;
 	(void)v->id_device(ep->connect.id, &on);
-	if (ep->connect.device && strcmp(ep->connect.device, "hw") &&
-	    strcmp(ep->connect.device, "soft") &&
-	    strcmp(ep->connect.device, on.name)) {
+	if (rdmamsg__asked_by_name(device) && strcmp(device, on.name)) {
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_ADDRESS,
 				   -ENODEV,
 				   "the way to this peer is through "
 				   "device %s, not %s",
-				   on.name, ep->connect.device);
+				   on.name, device);
 		rdmamsg__cm_next(ep);
 		return;
 	}

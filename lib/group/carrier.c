@@ -125,23 +125,28 @@ static bool same(const char *a, const char *b)
 	return a && b ? !strcmp(a, b) : a == b;
 }
 
-static int source_addr(const struct carrier *c, const struct sockaddr *group,
-		       struct sockaddr_storage *src)
+static int given_source(const struct carrier *c, const struct sockaddr *group,
+			struct sockaddr_storage *src)
 {
 	struct addrinfo *ai;
 
-	if (c->source) {
-		if (rdmamsg__resolve_numeric(c->source, NULL, 0, &ai))
-			return rdmamsg__fail(-EINVAL, "source '%s' is not a "
-					     "numeric address", c->source);
-		memcpy(src, ai->ai_addr, ai->ai_addrlen);
-		freeaddrinfo(ai);
-		if (!c->bound && src->ss_family != group->sa_family)
-			return rdmamsg__fail(-EINVAL, "source '%s' is not of "
-					     "the group's address family",
-					     c->source);
-		return 1;
-	}
+	if (rdmamsg__resolve_numeric(c->source, NULL, 0, &ai))
+		return rdmamsg__fail(-EINVAL, "source '%s' is not a numeric "
+				     "address", c->source);
+	memcpy(src, ai->ai_addr, ai->ai_addrlen);
+	freeaddrinfo(ai);
+	if (!c->bound && src->ss_family != group->sa_family)
+		return rdmamsg__fail(-EINVAL, "source '%s' is not of the "
+				     "group's address family", c->source);
+	return rdmamsg__asked_by_name(c->device) ?
+	       rdmamsg__device_check(c->v, c->device, true) : 0;
+}
+
+static int source_addr(const struct carrier *c, const struct sockaddr *group,
+		       struct sockaddr_storage *src)
+{
+	if (c->source)
+		return given_source(c, group, src) ?: 1;
 	if (rdmamsg__is_soft(c->v)) {
 		/* the soft HCA has all addresses of this host */
 		((struct sockaddr_in *)src)->sin_family = AF_INET;

@@ -271,6 +271,9 @@ static void device__unknown_in_the_options_FAILS(void **state)
 	const struct rdmamsg_group_options group = {
 		.size = sizeof(group), .device = "nope0",
 	};
+	const struct rdmamsg_group_options from = {
+		.size = sizeof(from), .device = "nope0", .source = test_addr(),
+	};
 	const struct rdmamsg_qp_options raw = {
 		.size = sizeof(raw), .device = "nope0",
 	};
@@ -290,6 +293,11 @@ static void device__unknown_in_the_options_FAILS(void **state)
 	assert_error(rdmamsg_device_watch(p.c.ctx, "nope0"), error, "nope0");
 	assert_error(rdmamsg_qp_create(p.c.ctx, &raw, &qp), error, "nope0");
 	assert_error(rdmamsg_group_join(p.c.ctx, "239.1.2.3", &group, &g),
+		     error, "nope0");
+	assert_error(rdmamsg_group_join(p.c.ctx, "239.1.2.3", &from, &g),
+		     error, "nope0");
+	p.c.opts.source = test_addr();
+	assert_error(rdmamsg_connect(p.c.ctx, test_addr(), "1", &p.c.opts, &ep),
 		     error, "nope0");
 	pair_fini(&p);
 }
