@@ -197,7 +197,7 @@ int rdmamsg_port_is_usable(const struct rdmamsg_port_attr *attr);
 /* An entry of a GID table. */
 struct rdmamsg_gid_attr {
 	size_t size;			/* set by the library */
-	uint32_t index;
+	uint32_t index;			/* in the table, below gid_count */
 	uint32_t type;			/* enum ibv_gid_type */
 	uint8_t gid[16];
 	char text[48];			/* as an IPv6 address */

@@ -214,6 +214,28 @@ static void path__of_an_endpoint_REACHES_ITS_QUEUE_PAIR(void **state)
 	rdmamsg_ep_abort(ep[1]);
 }
 
+/* The chance that all are equal is less than 2^-70. */
+static void psn__of_each_queue_pair_IS_RANDOM(void **state)
+{
+	const struct rdmamsg_ep_options o = {
+		.size = sizeof(o), .device = "soft0",
+	};
+	struct rdmamsg_ep *ep[2];
+	uint32_t psn[4];
+
+	for (int i = 0; i < 4; i += 2) {
+		connect_both(&o, &o, ep);
+		for (int j = 0; j < 2; j++) {
+			psn[i + j] = step(ep[j]->lane.hot.qp->qp_num,
+					  IBV_QPS_RTS, IBV_QP_SQ_PSN)->sq_psn;
+			rdmamsg_ep_abort(ep[j]);
+		}
+	}
+	assert_true(psn[0] != psn[1] || psn[0] != psn[2] || psn[0] != psn[3]);
+	for (int i = 0; i < 4; i++)
+		assert_true(psn[i] < 1u << 24);
+}
+
 static void traffic_class__none_IS_0(void **state)
 {
 	const struct rdmamsg_path path = {
@@ -670,6 +692,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 		T(path__of_an_endpoint_REACHES_ITS_QUEUE_PAIR),
+		T(psn__of_each_queue_pair_IS_RANDOM),
 		T(traffic_class__none_IS_0),
 		T(partition__by_value_or_index_REACHES_THE_QUEUE_PAIR),
 		T(options__of_a_queue_pair_REACH_IT),

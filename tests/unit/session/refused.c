@@ -312,6 +312,7 @@ static void add_one(const struct shared *s)
 static void (*const operations[])(const struct shared *s) = {
 	read_it, write_it, add_one,
 };
+static const char *const names[] = { "read", "write", "fetch-and-add" };
 
 static void is_refused_once(unsigned int i, struct side *by, struct side *of)
 {
@@ -357,6 +358,7 @@ static void is_refused_again(unsigned int i, struct side *by, struct side *of)
 	is_refused(by);
 	is_refused(of);
 	assert_non_null(strstr(by->why.text, "access to region"));
+	assert_string_equal(by->why.operation, names[i]);
 	assert_int_equal(by->sent, 1);
 	assert_int_equal(by->status, -EACCES);
 }
