@@ -331,10 +331,10 @@ sample_usage()
 	for sample in echo echo-client own-loop ev-loop event-loop glib-loop \
 		uv-loop threads srq apm \
 		rc-pingpong atomics dc layout allreduce rss chat \
-		rpc kv snapshot
+		rpc kv-server kv-cli kv-load kv-hostile snapshot
 	do
 		case $sample in
-		ev-loop | event-loop | glib-loop | uv-loop)
+		ev-loop | event-loop | glib-loop | uv-loop | kv-server)
 			# configured without
 			[ -x "$bin/$sample" ] || continue ;;
 		esac
@@ -351,7 +351,6 @@ sample_usage()
 		complains 2 'Usage: ev-loop ADDR' "$bin/ev-loop"
 	complains 2 'Usage: echo .HOST. PORT' "$bin/echo" 1 2 3
 	complains 2 "'talk' is neither serve nor join" "$bin/chat" talk x 1
-	complains 2 'Usage: kv serve' "$bin/kv" serve x
 	complains 2 "'have' is neither publish nor follow" "$bin/snapshot" \
 		have x x x x
 	complains 2 "'ask' is neither serve nor call" "$bin/rpc" ask x 1
@@ -1841,50 +1840,6 @@ rpc_killed()
 	stop_server
 	returns 1 "$bin/rpc" call "$addr" "$port" 'upper more'
 	said '^upper more: failed: '
-}
-
-# The client of the store goes on with another server after the death of one.
-kv_sample()
-{
-	start "$bin/kv" serve "$addr" 0
-	mkfifo commands
-	"$bin/kv" "$addr" "$port" <commands >told 2>&1 &
-	client=$!
-	exec 5>commands
-	printf 'get a\nput a one\nget a\nput b two words\nget b\n' >&5
-	await grep -q '^b: two words$' told
-	expects told '^a is not there$'
-	expects told '^a: one$'
-	kill -KILL "$server"
-	wait "$server" || :
-	echo 'get a' >&5
-	await grep -q 'connecting again$' told
-	start "$bin/kv" serve "$addr" "$port" 5>&-
-	await eval '[ "$(grep -c "^a is not there$" told)" -eq 2 ]'
-	printf 'put a three\nget a\n' >&5
-	await grep -q '^a: three$' told
-	echo nonsense >&5
-	exec 5>&-
-	wait $client
-	expects told "^kv: neither 'get KEY' nor"
-	end_server TERM 0
-}
-
-# Each value that was read is one that was put, whole.
-kv_torn()
-{
-	start "$bin/kv" serve "$addr" 0
-	a=$(printf '%0900d' 0) b=$(printf '%0900d' 0 | tr 0 1)
-	yes "$(printf 'put x %s\nput x %s' "$a" "$b")" |
-		"$bin/kv" "$addr" "$port" >put 2>&1 &
-	client=$!
-	trap 'status=$?; kill "$client" || :; stop_server; exit $status' EXIT
-	await grep -qs stored put
-	yes 'get x' | head -n 4000 | returns 0 "$bin/kv" "$addr" "$port" >got
-	kill -KILL "$client"
-	wait $client || :
-	[ "$(grep -cx -e "x: $a" -e "x: $b" got)" -eq 4000 ]
-	end_server TERM 0
 }
 
 # follows NAME: a follower of the table
@@ -3422,8 +3377,8 @@ done
 run rpc rpc_sample
 run rpc-many rpc_many
 run rpc-killed rpc_killed
-run kv kv_sample
-run kv-torn kv_torn
+# shellcheck source=kv/cases.sh
+. "$samples/kv/cases.sh"
 run snapshot snapshot_late
 if beside
 then run snapshot-lost snapshot_lost

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The parts of kv-server. All run in the thread of the libuv loop. */
+#ifndef KV_SERVER_H
+#define KV_SERVER_H
+
+#include <rdmamsg/group.h>
+#include <rdmamsg/rma.h>
+#include <rdmamsg/uv.h>
+
+#include "log.h"
+#include "session.h"
+#include "store.h"
+
+struct tcp_client;
+
+struct server {
+	uv_loop_t loop;
+	uv_signal_t interrupt, terminate;
+	uv_timer_t tick;
+	struct store *store;
+	uint64_t saved[KV_COUNTERS];	/* by_atomics in the log */
+	struct log log;
+	bool replaying;
+	bool stopping;
+	int status;			/* of the process */
+
+	/* tcp.c */
+	uv_tcp_t tcp;
+	struct tcp_client *clients;
+
+	/* rdma.c */
+	struct rdmamsg *ctx;
+	struct rdmamsg_uv *uv;
+	struct rdmamsg_listener *listener;
+	struct rdmamsg_region *table, *counters;
+
+	/* publish.c */
+	struct rdmamsg_group *group;	/* NULL: changes are not published */
+	const char *group_address;
+};
+
+/* serve.c: the requests, whichever way they have come */
+void serve_open(struct server *s, const char *log);
+void serve_item(struct server *s, struct session *from,
+		const struct kv_item *item);
+/* Puts into the log what clients have added by atomic operations. */
+void serve_save(struct server *s);
+
+/* tcp.c */
+unsigned int tcp_open(struct server *s, const char *addr, const char *port);
+void tcp_close(struct server *s);
+
+/* rdma.c */
+unsigned int rdma_open(struct server *s, const char *addr, const char *port);
+/* Lets go of the clients; server_closed() follows. */
+void rdma_close(struct server *s);
+void server_closed(struct server *s, unsigned int failed);
+
+/* publish.c */
+void publish_open(struct server *s, const char *group, const char *addr);
+void publish_change(struct server *s, const struct kv_item *item, uint64_t seq);
+/* Tells followers how many changes there are, lest the last one is lost. */
+void publish_sequence(struct server *s);
+
+#endif
