@@ -218,10 +218,11 @@ acknowledged()
 kv_killed()
 {
 	kv_start
+	touch t r
 	(kv_writer t tcp "$tcp_port") &
-	first=$!
+	over_tcp=$!
 	(kv_writer r rdma "$port") &
-	second=$!
+	over_rdma=$!
 	for round in 1 2 3
 	do
 		await acknowledged t $((round * 300))
@@ -233,8 +234,8 @@ kv_killed()
 		kv_has t.then t
 		kv_has r.then r
 	done
-	wait $first
-	wait $second
+	wait $over_tcp
+	wait $over_rdma
 	[ "$(grep -c ' is stored$' t)" -eq 6000 ]
 	[ "$(grep -c ' is stored$' r)" -eq 6000 ]
 	expects t 'connecting again$'
