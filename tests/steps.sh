@@ -127,9 +127,9 @@ guest_samples_rest='info-fields info-agrees atomics dc layout allreduce
 	doctor-rxe-no-link doctor-rxe-cgroup doctor-rxe-permission
 	doctor-rxe-container doctor-rxe-provider doctor-rxe-netns'
 
-# Cases of samples/kv that take more than 3 s
-kv_samples='kv-torn kv-counters kv-killed kv-client-killed kv-follow kv-load
-	kv-log-full'
+# Cases of samples/kv beside the short ones
+kv_samples='kv-hostile kv-torn kv-counters kv-killed kv-client-killed kv-follow
+	kv-load kv-log-full'
 
 # Calls below the library that fail once on Soft-RoCE; all others fail on the
 # soft HCA.

@@ -253,9 +253,9 @@ kv_client_killed()
 	do
 		to=$port
 		[ $way = rdma ] || to=$tcp_port
-		yes 'put x one' | "$bin/kv-cli" $way "$addr" "$to" >$way 2>&1 &
+		yes 'put x one' | "$bin/kv-cli" $way "$addr" "$to" >"told.$way" 2>&1 &
 		client=$!
-		await grep -q stored $way
+		await grep -q stored "told.$way"
 		kill -KILL $client
 		wait $client || :
 		kv_do 'put y two' 'get y'
@@ -282,20 +282,20 @@ kv_follow()
 	timeout $LIMIT "$bin/kv-cli" follow "$addr" "$port" 1167 >early 2>&1 &
 	early=$!
 	await grep -q '^the table has 0 changes' early
-	seq 700 | awk '{ print "put k" $1 % 90, "v" $1 }' >some
+	seq 700 | awk '{ print "put k" $1 % 90, "v" $1 }' >puts
 	{
 		seq 350 | awk '{ print "put k" $1 % 90, "w" $1 }
 			$1 % 3 == 0 { print "delete k" $1 % 90 }'
 		printf 'put k0 %0900d\n' 1
-	} >more
-	returns 0 "$bin/kv-cli" tcp "$addr" "$tcp_port" <some >/dev/null
+	} >changes
+	returns 0 "$bin/kv-cli" tcp "$addr" "$tcp_port" <puts >/dev/null
 	timeout $LIMIT "$bin/kv-cli" follow "$addr" "$port" 1167 >late 2>&1 &
 	late=$!
 	await grep -q '^the table has 700 changes' late
 	await grep -q '^700: ' early
 	kv_kill
 	kv_start "$port" "$tcp_port" 239.77.77.79
-	returns 0 "$bin/kv-cli" rdma "$addr" "$port" <more >/dev/null
+	returns 0 "$bin/kv-cli" rdma "$addr" "$port" <changes >/dev/null
 	wait $early
 	wait $late
 	grep '^k[0-9]*: ' early | sort >early.copy
@@ -347,7 +347,7 @@ then
 	run kv kv_sample
 	run kv-mistakes kv_mistakes
 	run kv-log kv_log
-	run kv-hostile kv_hostile
+	long kv-hostile kv_hostile
 	long kv-torn kv_torn
 	long kv-counters kv_counters
 	long kv-killed kv_killed

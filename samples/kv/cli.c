@@ -2,8 +2,8 @@
 /*
  * kv-cli: commands from standard input for kv-server. 'get' reads the server's
  * memory, and 'ask' asks it. When the server is killed, the program connects
- * again, as soon as another server listens there, and repeats the command: a put
- * may be done twice, which changes nothing.
+ * again, as soon as another server listens there, and repeats the command: a
+ * put may be done twice, which changes nothing.
  */
 #include "../usage.h"
 #include "client.h"
@@ -83,7 +83,8 @@ static int add(const char *name, const char *number)
 	}
 	ret = kv_add(&kv, name, n, &answer);
 	if (kv.no_atomics && !told)
-		fprintf(stderr, "kv-cli: this device has no atomic operations; the server counts\n");
+		warnx("this device has no atomic operations; "
+		      "the server counts");
 	told = kv.no_atomics;
 	if (ret)
 		printf("%s is in doubt\n", name);
@@ -111,7 +112,8 @@ static int command(char *line)
 		if (!strcmp(what, "add") && value)
 			return add(key, value);
 	}
-	fprintf(stderr, "kv-cli: none of 'put KEY VALUE', 'get KEY', 'ask KEY', 'delete KEY', 'add NAME NUMBER'\n");
+	warnx("none of 'put KEY VALUE', 'get KEY', 'ask KEY', 'delete KEY', "
+	      "'add NAME NUMBER'");
 	return 0;
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * kv-cli follow: a copy of the table that follows the changes, whenever it
- * begins. It joins the group first, so that no later change is missed, and keeps
- * what arrives. Then it reads the number of the last change, and all slots,
- * one-sided. The slots have at least the changes up to that number. From there
- * the changes that were kept, and those that follow, bring the copy on. If one
- * is missing, it reads the table again.
+ * begins. It joins the group first, so that no later change is missed, and
+ * keeps what arrives. Then it reads the number of the last change, and all
+ * slots, one-sided. The slots have at least the changes up to that number. From
+ * there the changes that were kept, and those that follow, bring the copy on. If
+ * one is missing, it reads the table again.
  *
  * Some slots may be newer than the number was. A second number, read behind the
  * slots, tells from which change on the copy is the table as it once was.
@@ -113,7 +113,8 @@ static void join(struct follower *f)
 	};
 
 	if (!f->kv.hello.group[0])
-		errx(1, "the server does not publish: start it with a GROUP, on a device with multicast");
+		errx(1, "the server does not publish: start it with a GROUP, "
+		     "on a device with multicast");
 	if (rdmamsg_group_join(f->kv.ctx, f->kv.hello.group, &opts, &f->group))
 		errx(1, "%s", rdmamsg_error());
 }
@@ -179,12 +180,14 @@ static void take_kept(struct follower *f)
 
 /* ---- the table -------------------------------------------------------- */
 
-/* A value that is not inline comes by message. If it is deleted by now, so be it. */
+/* A value that is not inline comes by message, unless it is deleted by now. */
 static int copy_slot(struct follower *f, const struct kv_slot *from)
 {
 	const struct kv_slot slot = *from;	/* a request uses the memory */
 	char key[KV_KEY_MAX + 1] = "";
-	struct kv_item item = { .head = { .kind = KV_OK }, .value = slot.value };
+	struct kv_item item = {
+		.head = { .kind = KV_OK }, .value = slot.value,
+	};
 	int err = 0;
 
 	if (!slot.version || slot.value_len == KV_GONE)

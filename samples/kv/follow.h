@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 /*
- * Prints each change of the server's table. Returns 0 when change 'until' is made,
- * and has printed the copy then; 0: never returns.
+ * Prints each change of the server's table. When change 'until' is made, prints
+ * the copy and returns 0. With 'until' 0 it goes on without end.
  */
 int follow(const char *host, const char *port, uint64_t until);
 

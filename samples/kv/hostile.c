@@ -103,7 +103,9 @@ static char bytes[2 * KV_ITEM_MAX];
 /* Each piece is another offence. Returns its length. */
 static size_t garbage(int i, bool *answered)
 {
-	struct kv_head head = { .magic = KV_MAGIC, .kind = KV_PUT, .key_len = 1 };
+	struct kv_head head = {
+		.magic = KV_MAGIC, .kind = KV_PUT, .key_len = 1,
+	};
 	size_t len = 1 + (size_t)rand() % 4096;
 
 	*answered = false;
@@ -147,15 +149,14 @@ static int dial(const char *host, const char *port)
 	return fd;
 }
 
-/* True: the server has answered that it is malformed. False: it hung up. */
-static bool malformed(const void *answer, size_t len)
+/* The only answer that garbage may have. */
+static void check_answer(const void *answer, size_t len)
 {
 	struct kv_item item;
 
 	if (kv_parse(answer, len, &item) <= 0 ||
 	    item.head.kind != KV_MALFORMED)
 		errx(1, "the server has answered garbage");
-	return true;
 }
 
 static void garbage_by_tcp(const char *host, const char *port)
@@ -174,12 +175,12 @@ static void garbage_by_tcp(const char *host, const char *port)
 		if (answered && n <= 0)
 			errx(1, "no answer to offence %d", i);
 		if (n > 0)
-			malformed(back, (size_t)n);
+			check_answer(back, (size_t)n);
 		close(fd);
 	}
 }
 
-/* Requests without end, and no answer is read: the server must not keep them. */
+/* The server must not keep requests without end, whose answers nobody reads. */
 static void flood(const char *host, const char *port)
 {
 	const struct kv_head head = {
@@ -227,7 +228,8 @@ static void garbage_by_message(struct rdmamsg *ctx, const char *host,
 		errx(1, "%s", rdmamsg_error());
 	ret = rdmamsg_recv_wait(ep, WAIT_MS, &msg);
 	if (!ret) {
-		malformed(rdmamsg_msg_data(msg), rdmamsg_msg_len(msg));
+		check_answer(rdmamsg_msg_data(msg),
+			     rdmamsg_msg_len(msg));
 		rdmamsg_msg_free(msg);
 	} else if (answered || ret == -ETIMEDOUT) {
 		errx(1, "offence %d: %s", i, rdmamsg_error());

@@ -230,7 +230,7 @@ static void help(void)
 	       "  -s, --size=N     bytes of a value, 64\n"
 	       "  -k, --keys=N     16\n"
 	       "      --puts       measures puts as well\n"
-	       "      --plot=FILE  draws into FILE.svg or FILE.png with gnuplot\n"
+	       "      --plot=FILE  draws FILE.svg or FILE.png with gnuplot\n"
 	       "  -h, --help\n");
 	exit(0);
 }

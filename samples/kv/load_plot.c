@@ -18,7 +18,7 @@ static const char *terminal(const char *file)
 
 	/* gnuplot reads the name in a script */
 	if (strpbrk(file, "'\\\n"))
-		errx(2, "--plot takes no name with a quote, a backslash or a new line");
+		errx(2, "--plot takes no name with a quote or a backslash");
 	if (dot && !strcmp(dot, ".svg"))
 		return "svg size 720,480 background 'white'";
 	if (dot && !strcmp(dot, ".png"))
@@ -52,8 +52,8 @@ static void script(FILE *to, const char *file, const struct way *ways,
 		"set xlabel 'percentile'\nset ylabel 'latency, us'\n"
 		"set key top left\nplot ");
 	for (size_t w = 0; w < count; w++)
-		fprintf(to, "%s$data using 0:%zu:xtic(1) with linespoints title '%s'",
-			w ? ", " : "", w + 2, ways[w].name);
+		fprintf(to, "%s$data using 0:%zu:xtic(1) with linespoints "
+			"title '%s'", w ? ", " : "", w + 2, ways[w].name);
 	fprintf(to, "\n");
 }
 

@@ -100,8 +100,9 @@ static void group_written(uv_work_t *work, int status)
 
 	log->busy = false;
 	if (log->error)
-		fprintf(stderr, "kv-server: %s: %s; no change is accepted until the server is started again with room on the disk\n",
-			log->path, strerror(-log->error));
+		warnx("%s: %s; no change is accepted until the server is "
+		      "started again with room on the disk", log->path,
+		      strerror(-log->error));
 	tell_waiters(log);
 	if (log->filling.count)
 		begin_group(log);
@@ -213,8 +214,8 @@ static void cut_off(struct log *log, size_t whole, size_t len)
 {
 	if (whole >= len)
 		return;
-	printf("%s: %zu bytes behind the last whole record were not acknowledged, and are cut off\n",
-	       log->path, len - whole);
+	printf("%s: %zu bytes behind the last whole record were not "
+	       "acknowledged, and are cut off\n", log->path, len - whole);
 	if (ftruncate(log->fd, (off_t)whole) || fsync(log->fd))
 		err(1, "%s", log->path);
 }

@@ -16,7 +16,40 @@ static void on_tick(uv_timer_t *timer)
 	publish_sequence(s);
 }
 
-/* Nothing is acknowledged from now on. The log first, then the clients. */
+/* ---- the end ---------------------------------------------------------- */
+
+/* Without handles uv_run() returns. */
+static void close_all(struct server *s)
+{
+	rdmamsg_uv_stop(s->uv);
+	tcp_close(s);
+	log_close(&s->log);
+	uv_close((uv_handle_t *)&s->tick, NULL);
+	uv_close((uv_handle_t *)&s->interrupt, NULL);
+	uv_close((uv_handle_t *)&s->terminate, NULL);
+}
+
+/*
+ * Changes that have come are acknowledged first. Then the clients go, and with
+ * them their atomic operations, whose sums go to the log at last.
+ */
+void server_stop(struct server *s)
+{
+	if (s->alone)
+		close_all(s);
+	else
+		rdma_close(s);
+}
+
+void server_alone(struct server *s, unsigned int failed)
+{
+	s->status = failed != 0;
+	s->alone = true;
+	serve_save(s);
+	if (log_is_idle(&s->log))
+		close_all(s);
+}
+
 static void on_signal(uv_signal_t *signal, int number)
 {
 	struct server *s = signal->data;
@@ -26,22 +59,11 @@ static void on_signal(uv_signal_t *signal, int number)
 	s->stopping = true;
 	uv_timer_stop(&s->tick);
 	rdmamsg_listener_close(s->listener);
-	serve_save(s);
 	if (log_is_idle(&s->log))
-		rdma_close(s);
+		server_stop(s);
 }
 
-/* Without handles uv_run() returns. */
-void server_closed(struct server *s, unsigned int failed)
-{
-	s->status = failed != 0;
-	rdmamsg_uv_stop(s->uv);
-	tcp_close(s);
-	log_close(&s->log);
-	uv_close((uv_handle_t *)&s->tick, NULL);
-	uv_close((uv_handle_t *)&s->interrupt, NULL);
-	uv_close((uv_handle_t *)&s->terminate, NULL);
-}
+/* ---- the beginning ---------------------------------------------------- */
 
 static void watch(struct server *s)
 {

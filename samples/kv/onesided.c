@@ -82,17 +82,17 @@ int kv_read_slots(struct kv *kv, uint32_t first, uint32_t count)
 	return err;
 }
 
-/* 1: the search ends at this slot */
-static int look(const struct kv_slot *slot, const char *key,
+/* Returns true if the search ends at this slot. */
+static bool look(const struct kv_slot *slot, const char *key,
 		struct kv_item *ret)
 {
 	if (!slot->version) {
 		ret->head = (struct kv_head){ .kind = KV_ABSENT };
-		return 1;
+		return true;
 	}
 	if (slot->key_len != strlen(key) ||
 	    memcmp(slot->key, key, slot->key_len))
-		return 0;
+		return false;
 	ret->head = (struct kv_head){
 		.kind = slot->value_len == KV_GONE ? KV_ABSENT : KV_OK,
 		.number = slot->seq,
@@ -100,7 +100,7 @@ static int look(const struct kv_slot *slot, const char *key,
 	if (slot->value_len != KV_GONE)
 		ret->head.value_len = slot->value_len;
 	ret->value = slot->value;
-	return 1;
+	return true;
 }
 
 static int ask(struct kv *kv, const char *key, struct kv_item *ret)

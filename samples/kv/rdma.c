@@ -198,7 +198,7 @@ static void on_request(struct rdmamsg_listener *listener,
 
 static void on_shutdown(struct rdmamsg *ctx, uint32_t failed)
 {
-	server_closed(rdmamsg_user(ctx), failed);
+	server_alone(rdmamsg_user(ctx), failed);
 }
 
 static int make_regions(struct server *s)

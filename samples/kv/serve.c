@@ -25,7 +25,7 @@ static void answer(struct session *to, const struct kv_item *with)
 
 /* ---- changes ---------------------------------------------------------- */
 
-/* Makes the change. The result is the kind of the answer, *number its number. */
+/* Makes the change, returns the kind of the answer, and sets its number. */
 static int change_value(struct server *s, const struct kv_item *item,
 			uint64_t *number)
 {
@@ -102,7 +102,7 @@ static void on_idle(void *user)
 	struct server *s = user;
 
 	if (s->stopping)
-		rdma_close(s);
+		server_stop(s);
 }
 
 void serve_open(struct server *s, const char *log)

@@ -21,7 +21,8 @@ struct server {
 	uint64_t saved[KV_COUNTERS];	/* by_atomics in the log */
 	struct log log;
 	bool replaying;
-	bool stopping;
+	bool stopping;			/* accepts no changes any more */
+	bool alone;			/* all clients over rdmamsg have gone */
 	int status;			/* of the process */
 
 	/* tcp.c */
@@ -52,9 +53,13 @@ void tcp_close(struct server *s);
 
 /* rdma.c */
 unsigned int rdma_open(struct server *s, const char *addr, const char *port);
-/* Lets go of the clients; server_closed() follows. */
+/* Closes the connections; server_alone() follows. */
 void rdma_close(struct server *s);
-void server_closed(struct server *s, unsigned int failed);
+
+/* main.c */
+void server_alone(struct server *s, unsigned int failed);
+/* The next step of the end, when the log is idle. */
+void server_stop(struct server *s);
 
 /* publish.c */
 void publish_open(struct server *s, const char *group, const char *addr);

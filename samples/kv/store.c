@@ -60,8 +60,9 @@ static struct kv_slot *search(struct store *s, const char *key, size_t len,
 const struct kv_slot *store_find(const struct store *s, const char *key,
 				 size_t len)
 {
-	struct kv_slot *room, *slot = search((struct store *)s, key, len, &room);
+	struct kv_slot *room, *slot;
 
+	slot = search((struct store *)s, key, len, &room);
 	return slot && slot->value_len != KV_GONE ? slot : NULL;
 }
 

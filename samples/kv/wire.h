@@ -96,7 +96,7 @@ struct kv_table {
 };
 
 uint64_t kv_slot_sum(const struct kv_slot *slot);
-/* False: torn, or no slot. Lengths are checked as well. */
+/* Returns true if the slot is not torn and its lengths are in range. */
 bool kv_slot_whole(const struct kv_slot *slot);
 uint32_t kv_first_slot(const char *key, size_t len);
 
