@@ -106,6 +106,37 @@ kv_log()
 	end_server INT 0
 }
 
+# A log that is mostly history is written anew at the start, and has the same data.
+kv_log_anew()
+{
+	kv_start
+	yes "put x $(printf '%050000d' 7)" | head -n 60 >commands
+	printf '%s\n' 'put y two' 'add n 5' 'put z three' 'delete z' >>commands
+	returns 0 "$bin/kv-cli" tcp "$addr" "$tcp_port" <commands >/dev/null
+	kv_do 'add n 2'
+	end_server TERM 0
+	[ "$(stat -c %s data)" -gt 3000000 ]
+	kv_start
+	[ "$(stat -c %s data)" -lt 60000 ]
+	[ ! -e data.new ]
+	kv_do 'put y four' 'put w five'
+	kv_kill
+	# a crash while it was written anew leaves this
+	printf 'half a log' >data.new
+	kv_start 0 0 239.77.77.79
+	kv_do 'get x' 'get y' 'get z' 'get w' 'add n 1'
+	said '^x: 0*7$'
+	said '^y: four$'
+	said '^z is not there$'
+	said '^w: five$'
+	said '^n: 8$'
+	[ "${RDMAMSG_SOFT_LINK-}" = iwarp ] || {
+		returns 0 "$bin/kv-cli" follow "$addr" "$port" 65 >/dev/null
+		said '^the table has 65 changes'
+	}
+	end_server TERM 0
+}
+
 # Whoever cannot write the log acknowledges nothing, and still answers.
 kv_log_full()
 {
@@ -347,6 +378,7 @@ then
 	run kv kv_sample
 	run kv-mistakes kv_mistakes
 	run kv-log kv_log
+	long kv-log-anew kv_log_anew
 	long kv-hostile kv_hostile
 	long kv-torn kv_torn
 	long kv-counters kv_counters

@@ -4,8 +4,8 @@
  * begins. It joins the group first, so that no later change is missed, and
  * keeps what arrives. Then it reads the number of the last change, and all
  * slots, one-sided. The slots have at least the changes up to that number. From
- * there the changes that were kept, and those that follow, bring the copy on. If
- * one is missing, it reads the table again.
+ * there the changes that were kept, and those that follow, bring the copy on.
+ * If one is missing, it reads the table again.
  *
  * Some slots may be newer than the number was. A second number, read behind the
  * slots, tells from which change on the copy is the table as it once was.

@@ -7,13 +7,8 @@
 
 #include <err.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "record.h"
@@ -52,7 +47,7 @@ static void group_free(struct group *g)
 
 /* ---- writing ---------------------------------------------------------- */
 
-static int write_all(int fd, const char *bytes, size_t len)
+int log_write(int fd, const char *bytes, size_t len)
 {
 	while (len) {
 		ssize_t n = write(fd, bytes, len);
@@ -64,7 +59,7 @@ static int write_all(int fd, const char *bytes, size_t len)
 		bytes += n;
 		len -= (size_t)n;
 	}
-	return fdatasync(fd) ? -errno : 0;
+	return 0;
 }
 
 /* In a thread of the pool, which alone uses 'writing' and 'error' meanwhile. */
@@ -72,7 +67,9 @@ static void write_group(uv_work_t *work)
 {
 	struct log *log = work->data;
 
-	log->error = write_all(log->fd, log->writing.bytes, log->writing.len);
+	log->error = log_write(log->fd, log->writing.bytes, log->writing.len);
+	if (!log->error && fdatasync(log->fd))
+		log->error = -errno;
 }
 
 static void tell_waiters(struct log *log)
@@ -151,91 +148,10 @@ bool log_is_idle(const struct log *log)
 	return !log->busy && !log->filling.count;
 }
 
-/* ---- the file --------------------------------------------------------- */
-
-static const char magic[] = "kv-log1";	/* with its null byte 8 bytes */
-
-static size_t replay(struct log *log, const char *bytes, size_t len)
+void log_start(struct log *log, uv_loop_t *loop)
 {
-	struct kv_item item;
-	size_t at = sizeof(magic), n;
-
-	while ((n = record_parse(bytes + at, len - at, &item))) {
-		log->on_record(log->user, &item, NULL, 0);
-		at += n;
-	}
-	return at;
-}
-
-/* A new log, or one whose first write was cut short. */
-static size_t begin_file(struct log *log)
-{
-	if (ftruncate(log->fd, 0) ||
-	    write_all(log->fd, magic, sizeof(magic)))
-		err(1, "%s", log->path);
-	return sizeof(magic);
-}
-
-/* Returns where the whole records end. */
-static size_t replay_file(struct log *log, size_t len)
-{
-	char *bytes;
-	size_t whole;
-
-	if (!len)
-		return begin_file(log);
-	bytes = mmap(NULL, len, PROT_READ, MAP_PRIVATE, log->fd, 0);
-	if (bytes == MAP_FAILED)
-		err(1, "%s", log->path);
-	if (memcmp(bytes, magic, len < sizeof(magic) ? len : sizeof(magic)))
-		errx(1, "%s: not a log of kv-server; name another file",
-		     log->path);
-	whole = len < sizeof(magic) ? begin_file(log) : replay(log, bytes, len);
-	munmap(bytes, len);
-	return whole;
-}
-
-/* The file's name is on the disk as well. */
-static void sync_directory(const char *path)
-{
-	char *name = strdup(path), *slash = name ? strrchr(name, '/') : NULL;
-	int fd;
-
-	if (slash)
-		slash[slash == name] = '\0';
-	fd = open(slash ? name : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || fsync(fd))
-		err(1, "the directory of %s", path);
-	close(fd);
-	free(name);
-}
-
-static void cut_off(struct log *log, size_t whole, size_t len)
-{
-	if (whole >= len)
-		return;
-	printf("%s: %zu bytes behind the last whole record were not "
-	       "acknowledged, and are cut off\n", log->path, len - whole);
-	if (ftruncate(log->fd, (off_t)whole) || fsync(log->fd))
-		err(1, "%s", log->path);
-}
-
-void log_open(struct log *log, uv_loop_t *loop, const char *path)
-{
-	struct stat st;
-	size_t whole;
-
-	log->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	if (log->fd < 0 || fstat(log->fd, &st))
-		err(1, "%s: the log cannot be opened", path);
-	if (flock(log->fd, LOCK_EX | LOCK_NB))
-		errx(1, "%s: another kv-server has it", path);
 	log->loop = loop;
-	log->path = strdup(path);
 	log->work.data = log->check.data = log;
-	whole = replay_file(log, (size_t)st.st_size);
-	cut_off(log, whole, (size_t)st.st_size);
-	sync_directory(path);
 	uv_check_init(loop, &log->check);
 	uv_check_start(&log->check, on_check);
 }

@@ -23,8 +23,9 @@ struct log {
 	uv_loop_t *loop;
 	uv_check_t check;	/* after each wake of the loop */
 	uv_work_t work;
-	int fd;
+	int fd, old_fd;
 	char *path;
+	size_t size;		/* bytes of the file at the start */
 	int error;		/* negative errno: takes no more records */
 	bool busy;		/* 'writing' is on its way to the disk */
 	struct group filling, writing;
@@ -38,11 +39,22 @@ struct log {
 	void *user;
 };
 
+/* ---- the file, before the loop runs: log_file.c. Exits on failure ------ */
+
 /*
  * Opens the log, calls on_record for each whole record, and cuts off what was
- * half written when the server was killed. Exits with a message on failure.
+ * half written when the server was killed.
  */
-void log_open(struct log *log, uv_loop_t *loop, const char *path);
+void log_open(struct log *log, const char *path);
+/* Replaces the file by one that has only the records between the two calls. */
+void log_begin_anew(struct log *log);
+void log_add_anew(struct log *log, const struct kv_item *item);
+void log_end_anew(struct log *log);
+int log_write(int fd, const char *bytes, size_t len);
+
+/* ---- in the loop: log.c ------------------------------------------------ */
+
+void log_start(struct log *log, uv_loop_t *loop);
 
 /* Adds a record. -ENOMEM, or the error that has ended the log. */
 int log_add(struct log *log, const struct kv_item *item, void *waiter);

@@ -29,7 +29,9 @@ static void answer(struct session *to, const struct kv_item *with)
 static int change_value(struct server *s, const struct kv_item *item,
 			uint64_t *number)
 {
-	const uint64_t seq = s->store->table.seq + 1;
+	/* a log that was written anew has the numbers */
+	const uint64_t seq = item->head.number ? item->head.number :
+				s->store->table.seq + 1;
 	int kind = item->head.kind == KV_PUT ?
 			store_put(s->store, item, seq) :
 			store_delete(s->store, item, seq);
@@ -82,6 +84,9 @@ static int make_change(struct server *s, const struct kv_item *item,
 		return add(s, item, number);
 	case KV_SAVED:
 		return restore(s, item);
+	case KV_SEQUENCE:
+		s->store->table.seq = item->head.number;
+		return KV_OK;
 	}
 	return KV_MALFORMED;
 }
@@ -114,8 +119,10 @@ void serve_open(struct server *s, const char *log)
 	s->log.on_record = on_record;
 	s->log.on_idle = on_idle;
 	s->replaying = true;
-	log_open(&s->log, &s->loop, log);
+	log_open(&s->log, log);
 	s->replaying = false;
+	compact(s);
+	log_start(&s->log, &s->loop);
 }
 
 static void save(struct server *s, const struct kv_counter *c)
@@ -171,8 +178,11 @@ static void change(struct server *s, struct session *from,
 		   const struct kv_item *item)
 {
 	const struct kv_item refused = answer_to(item, KV_REFUSED);
+	struct kv_item record = *item;
 
-	if (s->stopping || log_add(&s->log, item, from))
+	if (record.head.kind != KV_ADD)
+		record.head.number = 0;		/* the server gives it one */
+	if (s->stopping || log_add(&s->log, &record, from))
 		answer(from, &refused);
 }
 

@@ -47,6 +47,9 @@ void serve_item(struct server *s, struct session *from,
 /* Puts into the log what clients have added by atomic operations. */
 void serve_save(struct server *s);
 
+/* compact.c: before the loop runs, writes a log anew that is mostly history */
+void compact(struct server *s);
+
 /* tcp.c */
 unsigned int tcp_open(struct server *s, const char *addr, const char *port);
 void tcp_close(struct server *s);
