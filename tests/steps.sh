@@ -128,7 +128,7 @@ guest_samples_rest='info-fields info-agrees atomics dc layout allreduce
 	doctor-rxe-container doctor-rxe-provider doctor-rxe-netns'
 
 # Cases of samples/kv beside the short ones
-kv_samples='kv-log-anew kv-hostile kv-torn kv-counters kv-killed kv-client-killed kv-follow
+kv_samples='kv-log-anew kv-hostile kv-crowd kv-torn kv-counters kv-killed kv-client-killed kv-follow
 	kv-load kv-log-full'
 
 # Calls below the library that fail once on Soft-RoCE; all others fail on the

@@ -353,6 +353,16 @@ kv_hostile()
 	end_server TERM 0
 }
 
+# A client that asks and does not read is held up, and gets all its answers.
+kv_crowd()
+{
+	kv_start
+	returns 0 "$bin/kv-hostile" crowd "$addr" "$port" "$tcp_port"
+	said '^[1-9][0-9]* answers by message while others were asked for$'
+	said '^1000 answers each way$'
+	end_server TERM 0
+}
+
 kv_load()
 {
 	kv_start
@@ -380,6 +390,7 @@ then
 	run kv-log kv_log
 	long kv-log-anew kv_log_anew
 	long kv-hostile kv_hostile
+	long kv-crowd kv_crowd
 	long kv-torn kv_torn
 	long kv-counters kv_counters
 	long kv-killed kv_killed

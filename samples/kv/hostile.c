@@ -4,9 +4,11 @@
  * and a new one.
  * kv-hostile garbage HOST PORT TCP-PORT: sends what no client sends. The server
  * ends such a connection, or answers that the request is malformed.
+ * kv-hostile crowd HOST PORT TCP-PORT: asks faster than it reads.
  */
 #include "../usage.h"
 #include "client.h"
+#include "crowd.h"
 
 #include <rdmamsg/endpoint.h>
 
@@ -258,10 +260,12 @@ static int offend(char **argv)
 int main(int argc, char **argv)
 {
 	usage(argc, argv, "kv-hostile torn | "
-	      "kv-hostile garbage HOST PORT TCP-PORT", 1, 4);
+	      "kv-hostile garbage|crowd HOST PORT TCP-PORT", 1, 4);
 	if (argc == 2 && !strcmp(argv[1], "torn"))
 		return torn();
 	if (argc == 5 && !strcmp(argv[1], "garbage"))
 		return offend(argv);
-	errx(2, "neither torn nor garbage HOST PORT TCP-PORT; see --help");
+	if (argc == 5 && !strcmp(argv[1], "crowd"))
+		return crowd(argv[2], argv[3], argv[4]);
+	errx(2, "'%s' with these operands is nothing; see --help", argv[1]);
 }
