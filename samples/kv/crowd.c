@@ -135,12 +135,27 @@ static void crowd_by_tcp(struct kv *kv)
 		errx(1, "the sender has failed");
 }
 
+/* The server has answers for a connection that is no more: a broken pipe. */
+static void leave(const char *host, const char *port)
+{
+	static struct kv kv;
+
+	kv_open(&kv, true, host, port);
+	send_all(kv.fd);
+	if (recv(kv.fd, bytes, sizeof(bytes), MSG_PEEK) <= 0)
+		err(1, "no answer");
+	shutdown(kv.fd, SHUT_WR);
+	kv_close(&kv);
+}
+
 int crowd(const char *host, const char *port, const char *tcp_port)
 {
 	static struct kv tcp, rdma;
 
 	kv_open(&tcp, true, host, tcp_port);
 	put_value(&tcp);
+	for (int i = 0; i < 10; i++)
+		leave(host, tcp_port);
 	crowd_by_tcp(&tcp);
 	kv_open(&rdma, false, host, port);
 	crowd_by_message(&rdma);

@@ -6,6 +6,8 @@
 #include "../usage.h"
 #include "server.h"
 
+#include <signal.h>
+
 #define TICK_MS	100
 
 static void on_tick(uv_timer_t *timer)
@@ -84,6 +86,8 @@ int main(int argc, char **argv)
 
 	usage(argc, argv, "kv-server ADDR PORT TCP-PORT LOG [GROUP]", 4, 5);
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	/* libuv leaves it to the program; a write then fails with EPIPE */
+	signal(SIGPIPE, SIG_IGN);
 	if (uv_loop_init(&s.loop))
 		errx(1, "no loop");
 	serve_open(&s, argv[4]);
