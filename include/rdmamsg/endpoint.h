@@ -86,7 +86,7 @@ struct rdmamsg_ep_attr {
 	uint32_t comp_vector;		/* of the completion queue */
 };
 
-int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *info);
+int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *attr);
 
 /* Returns the name of the endpoint's device, "" while not known. */
 const char *rdmamsg_ep_device_name(const struct rdmamsg_ep *ep);

@@ -161,7 +161,7 @@ struct rdmamsg_ep_path_attr {
 
 /* Writes the state of the endpoint's paths to *ret, as on_path told it last. */
 int rdmamsg_ep_path_query(const struct rdmamsg_ep *ep,
-			  struct rdmamsg_ep_path_attr *ret);
+			  struct rdmamsg_ep_path_attr *attr);
 
 /*
  * Writes the last 64 events of an endpoint with failover to buf, one a line and

@@ -58,7 +58,7 @@ struct rdmamsg_ep_flow_attr {
 
 /* Fills *flow, at most flow->size bytes. -EINVAL, -ECHILD */
 int rdmamsg_ep_flow_query(const struct rdmamsg_ep *ep,
-			  struct rdmamsg_ep_flow_attr *flow);
+			  struct rdmamsg_ep_flow_attr *attr);
 
 #ifdef __cplusplus
 }

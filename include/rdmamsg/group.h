@@ -170,7 +170,7 @@ struct rdmamsg_group_attr {
 
 /* -ENOTCONN: it was never joined. */
 int rdmamsg_group_query(const struct rdmamsg_group *group,
-			struct rdmamsg_group_attr *info);
+			struct rdmamsg_group_attr *attr);
 
 struct rdmamsg_group_stats {
 	size_t size;

@@ -95,7 +95,7 @@ struct rdmamsg_layout_attr {
 };
 
 int rdmamsg_layout_query(const struct rdmamsg_layout *layout,
-			 struct rdmamsg_layout_attr *info);
+			 struct rdmamsg_layout_attr *attr);
 
 /*
  * Returns the region that stands for the layout, valid as long as the layout.

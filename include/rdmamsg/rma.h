@@ -153,7 +153,7 @@ struct rdmamsg_cache_stats {
 };
 
 int rdmamsg_cache_get_stats(const struct rdmamsg_cache *cache,
-			    struct rdmamsg_cache_stats *info);
+			    struct rdmamsg_cache_stats *stats);
 
 /*
  * Destroys the cache and its regions. cache may be NULL. -EBUSY: a region is in
@@ -175,7 +175,7 @@ struct rdmamsg_key_attr {
 };
 
 int rdmamsg_key_query(const struct rdmamsg_key *key,
-		     struct rdmamsg_key_attr *info);
+		     struct rdmamsg_key_attr *attr);
 
 /* A gather entry: part of a region, or other memory for a small write. */
 struct rdmamsg_sge {
@@ -258,7 +258,7 @@ struct rdmamsg_masked_attr {
  * -ESHUTDOWN
  */
 int rdmamsg_ep_masked_query(const struct rdmamsg_ep *ep,
-			    struct rdmamsg_masked_attr *info);
+			    struct rdmamsg_masked_attr *attr);
 
 /*
  * A memory window gives a part of a region to the peer of this endpoint alone.

@@ -282,7 +282,7 @@ struct rdmamsg_qp_attr {
 	uint32_t recv_cq_number;
 };
 
-int rdmamsg_qp_query(const struct rdmamsg_qp *qp, struct rdmamsg_qp_attr *info);
+int rdmamsg_qp_query(const struct rdmamsg_qp *qp, struct rdmamsg_qp_attr *attr);
 
 #ifdef __cplusplus
 }

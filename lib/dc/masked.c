@@ -148,10 +148,10 @@ bool rdmamsg__tries_done(struct dc_session *x, struct dc_msg *m,
 /* ---- which there are --------------------------------------------------- */
 
 static int give_attr(const struct dc_session *x,
-		     struct rdmamsg_masked_attr *info)
+		     struct rdmamsg_masked_attr *attr)
 {
-	struct rdmamsg_masked_attr attr = {
-		.size = sizeof(attr), .how = RDMAMSG_CAP_SOFTWARE,
+	struct rdmamsg_masked_attr a = {
+		.size = sizeof(a), .how = RDMAMSG_CAP_SOFTWARE,
 		.sizes = MASKED_SMALL, .max_field = MASKED_FIELD,
 		.unit = sizeof(uint64_t),
 		.reason = "without connections: repeated compare-and-swap",
@@ -162,22 +162,21 @@ static int give_attr(const struct dc_session *x,
 	};
 	const struct rdmamsg_device *d = x->peer.port->dev->device;
 
-	return rdmamsg__give(info, rdmamsg__atomic_scope(d) ==
-			     RDMAMSG_ATOMIC_NONE ? &none : &attr,
-			     sizeof(attr));
+	return rdmamsg__give(attr, rdmamsg__atomic_scope(d) ==
+			     RDMAMSG_ATOMIC_NONE ? &none : &a, sizeof(a));
 }
 
 int rdmamsg_dc_address_masked_query(const struct rdmamsg_dc_address *a,
-				    struct rdmamsg_masked_attr *info)
+				    struct rdmamsg_masked_attr *attr)
 {
 	int err = rdmamsg__dc_check(a, "rdmamsg_dc_address_masked_query");
 
 	if (err)
 		return err;
 	if (a->initiator && a->initiator->state == INITIATOR_OPEN)
-		return rdmamsg_ep_masked_query(a->initiator->ep, info);
+		return rdmamsg_ep_masked_query(a->initiator->ep, attr);
 	if (a->session && a->session->state == SESSION_OPEN)
-		return give_attr(a->session, info);
+		return give_attr(a->session, attr);
 	return rdmamsg__fail(-ENOTCONN, "rdmamsg_dc_address_masked_query: "
 			     "%s port %s has no connection: send a message, or "
 			     "wait until one has completed", a->host,

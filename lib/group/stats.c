@@ -13,7 +13,7 @@
 #include <rdmamsg/group.h>
 
 int rdmamsg_group_query(const struct rdmamsg_group *g,
-			struct rdmamsg_group_attr *info)
+			struct rdmamsg_group_attr *attr)
 {
 	struct rdmamsg_group_attr i = { .id = 0 };
 	const struct carrier *c;
@@ -42,7 +42,7 @@ int rdmamsg_group_query(const struct rdmamsg_group *g,
 		i.qp_num = c->qp->qp_num;
 		i.device = c->dev->device->name;
 	}
-	return rdmamsg__give(info, &i, sizeof(i));
+	return rdmamsg__give(attr, &i, sizeof(i));
 }
 
 int rdmamsg_group_get_stats(const struct rdmamsg_group *g,

@@ -76,7 +76,7 @@ static void memory(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *i)
 		ep->send.op_count * sizeof(struct op);
 }
 
-int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *info)
+int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *attr)
 {
 	struct rdmamsg_ep_attr i = { .size = sizeof(i) };
 	int ret = rdmamsg__ep_look(ep);
@@ -121,7 +121,7 @@ int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *info)
 	}
 	memcpy(i.session, ep->connect.session, sizeof(i.session));
 	memory(ep, &i);
-	return rdmamsg__give(info, &i, sizeof(i));
+	return rdmamsg__give(attr, &i, sizeof(i));
 }
 
 int rdmamsg_ep_verbs(const struct rdmamsg_ep *ep,

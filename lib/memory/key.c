@@ -31,7 +31,7 @@ int rdmamsg_key_import(const void *buf, size_t len, struct rdmamsg_key *ret)
 }
 
 int rdmamsg_key_query(const struct rdmamsg_key *key,
-		     struct rdmamsg_key_attr *info)
+		     struct rdmamsg_key_attr *attr)
 {
 	struct rdmamsg_key_attr i = { .size = sizeof(i) };
 	struct proto_key k;
@@ -44,5 +44,5 @@ int rdmamsg_key_query(const struct rdmamsg_key *key,
 	i.region = k.region;
 	i.len = k.len;
 	i.access = k.access;
-	return rdmamsg__give(info, &i, sizeof(i));
+	return rdmamsg__give(attr, &i, sizeof(i));
 }

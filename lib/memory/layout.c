@@ -220,7 +220,7 @@ static uint64_t blocks(const struct layout *l)
 }
 
 int rdmamsg_layout_query(const struct rdmamsg_layout *layout,
-			 struct rdmamsg_layout_attr *info)
+			 struct rdmamsg_layout_attr *attr)
 {
 	struct rdmamsg_layout_attr a = {
 		.size = sizeof(a), .max_depth = LAYOUT_DEPTH,
@@ -244,7 +244,7 @@ int rdmamsg_layout_query(const struct rdmamsg_layout *layout,
 		a.regions = l->sources;
 		a.key_len = rdmamsg__layout_bytes(l);
 	}
-	return rdmamsg__give(info, &a, sizeof(a));
+	return rdmamsg__give(attr, &a, sizeof(a));
 }
 
 /* Copies between the layout and buf. */

@@ -306,11 +306,11 @@ int rdmamsg_cache_invalidate(struct rdmamsg_cache *cache, const void *addr,
 }
 
 int rdmamsg_cache_get_stats(const struct rdmamsg_cache *cache,
-			    struct rdmamsg_cache_stats *info)
+			    struct rdmamsg_cache_stats *stats)
 {
 	int err = rdmamsg__cache_check(cache);
 
-	return err ? err : rdmamsg__give(info, &cache->info,
+	return err ? err : rdmamsg__give(stats, &cache->info,
 					 sizeof(cache->info));
 }
 

@@ -154,22 +154,22 @@ int rdmamsg__masked_issue(struct rdmamsg_ep *ep, const struct masked *m,
 /* ---- public ----------------------------------------------------------- */
 
 int rdmamsg_ep_masked_query(const struct rdmamsg_ep *ep,
-			    struct rdmamsg_masked_attr *info)
+			    struct rdmamsg_masked_attr *attr)
 {
-	struct rdmamsg_masked_attr attr = { .size = sizeof(attr) };
+	struct rdmamsg_masked_attr a = { .size = sizeof(a) };
 	struct ability can;
 	int err = rdmamsg__tx_check(ep);
 
 	if (err)
 		return err;
 	can = find(ep);
-	attr.how = can.how;
-	attr.sizes = can.sizes;
+	a.how = can.how;
+	a.sizes = can.sizes;
 	if (can.sizes) {
-		attr.max_field = MASKED_FIELD;
-		attr.unit = can.how == RDMAMSG_CAP_NATIVE ? sizeof(uint32_t) :
-			    sizeof(uint64_t);
+		a.max_field = MASKED_FIELD;
+		a.unit = can.how == RDMAMSG_CAP_NATIVE ? sizeof(uint32_t) :
+			 sizeof(uint64_t);
 	}
-	snprintf(attr.reason, sizeof(attr.reason), "%s", can.reason);
-	return rdmamsg__give(info, &attr, sizeof(attr));
+	snprintf(a.reason, sizeof(a.reason), "%s", can.reason);
+	return rdmamsg__give(attr, &a, sizeof(a));
 }

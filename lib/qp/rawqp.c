@@ -464,7 +464,7 @@ int rdmamsg_qp_connect(struct rdmamsg_qp *q, const void *record, size_t len)
 	return ret;
 }
 
-int rdmamsg_qp_query(const struct rdmamsg_qp *q, struct rdmamsg_qp_attr *info)
+int rdmamsg_qp_query(const struct rdmamsg_qp *q, struct rdmamsg_qp_attr *attr)
 {
 	struct rdmamsg_qp_attr i = { .size = sizeof(i) };
 	int ret = qp_check(q);
@@ -492,5 +492,5 @@ int rdmamsg_qp_query(const struct rdmamsg_qp *q, struct rdmamsg_qp_attr *info)
 	i.comp_vector = q->opts.comp_vector;
 	i.send_cq_number = q->send_cq_number;
 	i.recv_cq_number = q->recv_cq_number;
-	return rdmamsg__give(info, &i, sizeof(i));
+	return rdmamsg__give(attr, &i, sizeof(i));
 }

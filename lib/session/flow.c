@@ -207,7 +207,7 @@ static void outgoing(const struct rdmamsg_ep *ep,
 }
 
 int rdmamsg_ep_flow_query(const struct rdmamsg_ep *ep,
-			  struct rdmamsg_ep_flow_attr *flow)
+			  struct rdmamsg_ep_flow_attr *attr)
 {
 	struct rdmamsg_ep_flow_attr f = { .size = sizeof(f) };
 	int ret = rdmamsg__ep_check(ep);
@@ -221,5 +221,5 @@ int rdmamsg_ep_flow_query(const struct rdmamsg_ep *ep,
 	}
 	incoming(ep, &f);
 	outgoing(ep, &f);
-	return rdmamsg__give(flow, &f, sizeof(f));
+	return rdmamsg__give(attr, &f, sizeof(f));
 }

@@ -19,7 +19,7 @@
 #include <rdmamsg/rdmamsg.h>
 
 int rdmamsg_ep_path_query(const struct rdmamsg_ep *ep,
-			  struct rdmamsg_ep_path_attr *ret)
+			  struct rdmamsg_ep_path_attr *attr)
 {
 	struct rdmamsg_ep_path_attr p = {
 		.size = sizeof(p), .state = RDMAMSG_PATH_NONE,
@@ -47,7 +47,7 @@ int rdmamsg_ep_path_query(const struct rdmamsg_ep *ep,
 		p.down = ep->resume->down;
 		p.standby = rdmamsg__resume_stands_by(ep->resume);
 	}
-	return rdmamsg__give(ret, &p, sizeof(p));
+	return rdmamsg__give(attr, &p, sizeof(p));
 }
 
 /* Returns 0 if the endpoint can migrate to the port. */
