@@ -17,7 +17,7 @@ here=$(cd "$(dirname "$0")" && pwd) || exit
 [ $# -ge 1 ] || { sed -n 's/^# \(Usage: \)/\1/p' "$0" >&2; exit 2; }
 build=$(cd "$1" && pwd) || exit
 shift
-tests=${*:-connect messages}
+tests=${*:-connect messages callbacks lifetime onesided group}
 registry=/usr/share/cargo/registry
 # that of the distribution fits its crates
 cargo=${CARGO:-/usr/bin/cargo}

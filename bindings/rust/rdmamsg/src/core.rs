@@ -32,6 +32,7 @@ pub(crate) struct Core {
     panics: RefCell<VecDeque<Box<dyn Any + Send>>>,
     messages: RefCell<Messages>,
     kept: RefCell<Vec<Box<dyn Any>>>,
+    dying: RefCell<Vec<Box<dyn FnMut() -> bool>>>,
     pub(crate) on: RefCell<ContextHandlers>,
     pub(crate) shared: Arc<Shared>,
 }
@@ -56,6 +57,7 @@ impl Core {
             panics: RefCell::default(),
             messages: RefCell::default(),
             kept: RefCell::default(),
+            dying: RefCell::default(),
             on: RefCell::new(on),
             shared: Arc::default(),
         })
@@ -144,6 +146,7 @@ impl Core {
             if self.close_later.get() {
                 self.close();
             }
+            self.retry();
             if !keep || result.is_err() {
                 self.resume_panic();
             }
@@ -201,7 +204,7 @@ impl Core {
         unsafe { sys::rdmamsg_close(self.ctx.get()) };
         self.driving.set(0);
         self.ctx.set(ptr::null_mut());
-        let kept = self.kept.take();
+        let kept = (self.kept.take(), self.dying.take());
         let on = self.on.take();
         self.guard((), || drop((kept, on)));
     }
@@ -210,6 +213,20 @@ impl Core {
     pub(crate) fn close_and_resume(self: &Rc<Self>) {
         self.close();
         self.resume_panic();
+    }
+
+    /// Tries to destroy an object again after each call that runs callbacks,
+    /// until that returns true or the context ends.
+    pub(crate) fn destroy_later(&self, destroy: impl FnMut() -> bool + 'static) {
+        self.dying.borrow_mut().push(Box::new(destroy));
+    }
+
+    fn retry(&self) {
+        if !self.dying.borrow().is_empty() {
+            let mut dying = self.dying.take();
+            dying.retain_mut(|destroy| !destroy());
+            self.dying.borrow_mut().append(&mut dying);
+        }
     }
 
     /// Frees the value after the context, because the library may still use it.

@@ -17,8 +17,10 @@ use crate::context::required;
 use crate::core::{option_ms, sized, Core};
 use crate::device::socket_addr;
 use crate::endpoint::Endpoint;
+use crate::key::Key;
 use crate::error::{check, ended, Result};
 use crate::options::{c_string, opt_ptr, EndpointOptions};
+use crate::region::Region;
 
 /// A peer's request. If it is dropped without an answer, it is rejected.
 pub struct Request {
@@ -82,6 +84,12 @@ impl Request {
             unsafe { sys::rdmamsg_request_reject(req, ptr::null(), 0) };
         }
         ep
+    }
+
+    /// A key for hello_data or setup_data of [`Request::accept`].
+    pub fn key(&self, region: &Region) -> Result<Key> {
+        let req = self.raw()?;
+        region.request_key(req)
     }
 
     /// Rejects the request. The peer's reason has up to 32 bytes.

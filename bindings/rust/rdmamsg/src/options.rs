@@ -87,6 +87,8 @@ pub struct Tuning {
     pub stall_after_ms: u32,
     /// The peer's program is silent: the connection ends; milliseconds.
     pub peer_timeout_ms: u32,
+    /// 4.096 us * 2^n until a request is sent again.
+    pub ack_timeout: u32,
     /// Reads that this side serves at once.
     pub responder_resources: u32,
     /// Reads that this side issues at once.
@@ -286,6 +288,7 @@ fn c_tuning(t: &Tuning) -> sys::rdmamsg_ep_tuning {
     c.max_lent = t.max_lent;
     c.stall_after_ms = t.stall_after_ms;
     c.peer_timeout_ms = t.peer_timeout_ms;
+    c.ack_timeout = t.ack_timeout;
     c.responder_resources = t.responder_resources;
     c.initiator_depth = t.initiator_depth;
     c
