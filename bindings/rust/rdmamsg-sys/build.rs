@@ -16,9 +16,8 @@ fn main() {
 
 /// A library in the linker's own directories needs no path.
 fn by_pkg_config() {
-    let out = Command::new("pkg-config")
-        .args(["--libs-only-L", "rdmamsg"])
-        .output();
+    let out =
+        Command::new("pkg-config").args(["--libs-only-L", "rdmamsg"]).output();
     let text = match &out {
         Ok(out) => String::from_utf8_lossy(&out.stdout),
         Err(_) => return,

@@ -20,6 +20,12 @@ case $(bindgen --version 2>/dev/null) in
 *)	echo 'skip rust-generate # no bindgen 0.60' >&2
 	exit 77 ;;
 esac
+command -v rustfmt >/dev/null || {
+	echo 'skip rust-generate # no rustfmt' >&2
+	exit 77
+}
+# rustfmt finds rustfmt.toml from here
+cd "$here" || exit
 bindgen "$here/wrapper.h" -o "$work/all" \
     --allowlist-function 'rdmamsg_.*' --allowlist-type 'rdmamsg_.*' \
     --allowlist-var 'RDMAMSG_.*' \

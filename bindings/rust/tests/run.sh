@@ -17,7 +17,7 @@ here=$(cd "$(dirname "$0")" && pwd) || exit
 [ $# -ge 1 ] || { sed -n 's/^# \(Usage: \)/\1/p' "$0" >&2; exit 2; }
 build=$(cd "$1" && pwd) || exit
 shift
-tests=${*:-connect messages callbacks lifetime onesided group}
+tests=${*:-connect messages callbacks lifetime onesided group aio}
 registry=/usr/share/cargo/registry
 # that of the distribution fits its crates
 cargo=${CARGO:-/usr/bin/cargo}
@@ -37,7 +37,7 @@ done
 
 work=$build/rust
 mkdir -p "$work/source/.cargo" || exit
-for name in Cargo.toml rdmamsg rdmamsg-sys samples
+for name in Cargo.toml rustfmt.toml rdmamsg rdmamsg-sys samples
 do
 	rm -rf "${work:?}/source/$name"
 	cp -Rp "$here/../$name" "$work/source" || exit
@@ -164,6 +164,7 @@ then
 	done
 fi
 sample echo hello
+sample rpc
 report documentation "$cargo" test -q -j "${JOBS:-1}" --offline \
 	--features tokio --doc -p rdmamsg -- --test-threads=1
 [ -z "${LINT:-}" ] || lint

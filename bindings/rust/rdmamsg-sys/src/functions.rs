@@ -26,14 +26,20 @@ extern "C" {
     pub fn rdmamsg_submit(
         ctx: *mut rdmamsg,
         fn_: ::std::option::Option<
-            unsafe extern "C" fn(ctx: *mut rdmamsg, arg: *mut ::std::os::raw::c_void),
+            unsafe extern "C" fn(
+                ctx: *mut rdmamsg,
+                arg: *mut ::std::os::raw::c_void,
+            ),
         >,
         arg: *mut ::std::os::raw::c_void,
     ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_submit_wait(
         ctx: *mut rdmamsg,
         fn_: ::std::option::Option<
-            unsafe extern "C" fn(ctx: *mut rdmamsg, arg: *mut ::std::os::raw::c_void),
+            unsafe extern "C" fn(
+                ctx: *mut rdmamsg,
+                arg: *mut ::std::os::raw::c_void,
+            ),
         >,
         arg: *mut ::std::os::raw::c_void,
         timeout_ms: ::std::os::raw::c_int,
@@ -59,8 +65,13 @@ extern "C" {
         data: *const ::std::os::raw::c_void,
         len: usize,
     ) -> ::std::os::raw::c_int;
-    pub fn rdmamsg_ep_user(ep: *const rdmamsg_ep) -> *mut ::std::os::raw::c_void;
-    pub fn rdmamsg_ep_set_user(ep: *mut rdmamsg_ep, user: *mut ::std::os::raw::c_void);
+    pub fn rdmamsg_ep_user(
+        ep: *const rdmamsg_ep,
+    ) -> *mut ::std::os::raw::c_void;
+    pub fn rdmamsg_ep_set_user(
+        ep: *mut rdmamsg_ep,
+        user: *mut ::std::os::raw::c_void,
+    );
     pub fn rdmamsg_send(
         ep: *mut rdmamsg_ep,
         buf: *const ::std::os::raw::c_void,
@@ -88,10 +99,15 @@ extern "C" {
     ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_msg_free(msg: *mut rdmamsg_msg);
     pub fn rdmamsg_msg_ref(msg: *mut rdmamsg_msg) -> ::std::os::raw::c_int;
-    pub fn rdmamsg_msg_data(msg: *const rdmamsg_msg) -> *mut ::std::os::raw::c_void;
+    pub fn rdmamsg_msg_data(
+        msg: *const rdmamsg_msg,
+    ) -> *mut ::std::os::raw::c_void;
     pub fn rdmamsg_msg_len(msg: *const rdmamsg_msg) -> usize;
     pub fn rdmamsg_msg_tag(msg: *const rdmamsg_msg) -> u32;
-    pub fn rdmamsg_msg_set_len(msg: *mut rdmamsg_msg, len: usize) -> ::std::os::raw::c_int;
+    pub fn rdmamsg_msg_set_len(
+        msg: *mut rdmamsg_msg,
+        len: usize,
+    ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_listen(
         ctx: *mut rdmamsg,
         host: *const ::std::os::raw::c_char,
@@ -100,7 +116,9 @@ extern "C" {
         ret: *mut *mut rdmamsg_listener,
     ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_listener_close(listener: *mut rdmamsg_listener);
-    pub fn rdmamsg_listener_user(listener: *const rdmamsg_listener) -> *mut ::std::os::raw::c_void;
+    pub fn rdmamsg_listener_user(
+        listener: *const rdmamsg_listener,
+    ) -> *mut ::std::os::raw::c_void;
     pub fn rdmamsg_listener_port(listener: *const rdmamsg_listener) -> u16;
     pub fn rdmamsg_request_accept(
         req: *mut rdmamsg_request,
@@ -163,7 +181,9 @@ extern "C" {
         ret: *mut *mut rdmamsg_chain,
     ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_chain_destroy(chain: *mut rdmamsg_chain);
-    pub fn rdmamsg_chain_user(chain: *const rdmamsg_chain) -> *mut ::std::os::raw::c_void;
+    pub fn rdmamsg_chain_user(
+        chain: *const rdmamsg_chain,
+    ) -> *mut ::std::os::raw::c_void;
     pub fn rdmamsg_chain_path(chain: *const rdmamsg_chain) -> u32;
     pub fn rdmamsg_chain_add(
         chain: *mut rdmamsg_chain,
@@ -201,7 +221,9 @@ extern "C" {
         b: *const ::std::os::raw::c_void,
         count: usize,
     ) -> ::std::os::raw::c_int;
-    pub fn rdmamsg_chain_post(chain: *mut rdmamsg_chain) -> ::std::os::raw::c_int;
+    pub fn rdmamsg_chain_post(
+        chain: *mut rdmamsg_chain,
+    ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_chain_cancel(chain: *mut rdmamsg_chain);
     pub fn rdmamsg_chain_run(
         chain: *mut rdmamsg_chain,
@@ -224,7 +246,9 @@ extern "C" {
         ret: *mut *mut rdmamsg_team,
     ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_team_destroy(team: *mut rdmamsg_team);
-    pub fn rdmamsg_team_user(team: *const rdmamsg_team) -> *mut ::std::os::raw::c_void;
+    pub fn rdmamsg_team_user(
+        team: *const rdmamsg_team,
+    ) -> *mut ::std::os::raw::c_void;
     pub fn rdmamsg_team_path(team: *const rdmamsg_team) -> u32;
     pub fn rdmamsg_team_barrier(
         team: *mut rdmamsg_team,
@@ -251,7 +275,9 @@ extern "C" {
         timeout_ms: ::std::os::raw::c_int,
     ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_team_abort(team: *mut rdmamsg_team);
-    pub fn rdmamsg_team_reason(team: *const rdmamsg_team) -> *const rdmamsg_team_failure;
+    pub fn rdmamsg_team_reason(
+        team: *const rdmamsg_team,
+    ) -> *const rdmamsg_team_failure;
     pub fn rdmamsg_devices(
         list: *mut rdmamsg_device_attr,
         size: usize,
@@ -270,7 +296,9 @@ extern "C" {
         attr: *const rdmamsg_port_attr,
         cap: *const ::std::os::raw::c_char,
     ) -> ::std::os::raw::c_int;
-    pub fn rdmamsg_port_is_usable(attr: *const rdmamsg_port_attr) -> ::std::os::raw::c_int;
+    pub fn rdmamsg_port_is_usable(
+        attr: *const rdmamsg_port_attr,
+    ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_port_gids(
         device: *const ::std::os::raw::c_char,
         port: u32,
@@ -349,7 +377,10 @@ extern "C" {
         buf: *mut ::std::os::raw::c_char,
         size: usize,
     ) -> ::std::os::raw::c_int;
-    pub fn rdmamsg_name(kind: rdmamsg_name_kind, value: u32) -> *const ::std::os::raw::c_char;
+    pub fn rdmamsg_name(
+        kind: rdmamsg_name_kind,
+        value: u32,
+    ) -> *const ::std::os::raw::c_char;
     pub fn rdmamsg_version() -> *const ::std::os::raw::c_char;
     pub fn rdmamsg_ep_state(ep: *const rdmamsg_ep) -> rdmamsg_state;
     pub fn rdmamsg_ep_reason(ep: *const rdmamsg_ep) -> *const rdmamsg_reason;
@@ -364,7 +395,9 @@ extern "C" {
         ep: *const rdmamsg_ep,
         info: *mut rdmamsg_ep_attr,
     ) -> ::std::os::raw::c_int;
-    pub fn rdmamsg_ep_device_name(ep: *const rdmamsg_ep) -> *const ::std::os::raw::c_char;
+    pub fn rdmamsg_ep_device_name(
+        ep: *const rdmamsg_ep,
+    ) -> *const ::std::os::raw::c_char;
     pub fn rdmamsg_ep_get_stats(
         ep: *const rdmamsg_ep,
         stats: *mut rdmamsg_stats,
@@ -405,7 +438,9 @@ extern "C" {
         ret: *mut *mut rdmamsg_group,
     ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_group_leave(group: *mut rdmamsg_group);
-    pub fn rdmamsg_group_user(group: *const rdmamsg_group) -> *mut ::std::os::raw::c_void;
+    pub fn rdmamsg_group_user(
+        group: *const rdmamsg_group,
+    ) -> *mut ::std::os::raw::c_void;
     pub fn rdmamsg_group_publish(
         group: *mut rdmamsg_group,
         data: *const ::std::os::raw::c_void,
@@ -428,12 +463,16 @@ extern "C" {
         id: u64,
         stats: *mut rdmamsg_group_stats,
     ) -> ::std::os::raw::c_int;
-    pub fn rdmamsg_listener_ctx(listener: *const rdmamsg_listener) -> *mut rdmamsg;
+    pub fn rdmamsg_listener_ctx(
+        listener: *const rdmamsg_listener,
+    ) -> *mut rdmamsg;
     pub fn rdmamsg_listener_get_stats(
         listener: *const rdmamsg_listener,
         stats: *mut rdmamsg_listener_stats,
     ) -> ::std::os::raw::c_int;
-    pub fn rdmamsg_listener_drain(listener: *mut rdmamsg_listener) -> ::std::os::raw::c_int;
+    pub fn rdmamsg_listener_drain(
+        listener: *mut rdmamsg_listener,
+    ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_request_addrs(
         req: *const rdmamsg_request,
         ret_local: *mut sockaddr_storage,
@@ -470,7 +509,9 @@ extern "C" {
         opts: *const rdmamsg_pool_options,
         ret: *mut *mut rdmamsg_pool,
     ) -> ::std::os::raw::c_int;
-    pub fn rdmamsg_pool_destroy(pool: *mut rdmamsg_pool) -> ::std::os::raw::c_int;
+    pub fn rdmamsg_pool_destroy(
+        pool: *mut rdmamsg_pool,
+    ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_pool_alloc(
         pool: *mut rdmamsg_pool,
         ep: *mut rdmamsg_ep,
@@ -529,7 +570,10 @@ extern "C" {
         record: *const ::std::os::raw::c_void,
         len: usize,
     ) -> ::std::os::raw::c_int;
-    pub fn rdmamsg_post(ep: *mut rdmamsg_ep, op: *const rdmamsg_op) -> ::std::os::raw::c_int;
+    pub fn rdmamsg_post(
+        ep: *mut rdmamsg_ep,
+        op: *const rdmamsg_op,
+    ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_region_create(
         ctx: *mut rdmamsg,
         addr: *mut ::std::os::raw::c_void,
@@ -563,8 +607,12 @@ extern "C" {
         region: *mut rdmamsg_region,
         ret: *mut rdmamsg_key,
     ) -> ::std::os::raw::c_int;
-    pub fn rdmamsg_region_revoke(region: *mut rdmamsg_region) -> ::std::os::raw::c_int;
-    pub fn rdmamsg_region_destroy(region: *mut rdmamsg_region) -> ::std::os::raw::c_int;
+    pub fn rdmamsg_region_revoke(
+        region: *mut rdmamsg_region,
+    ) -> ::std::os::raw::c_int;
+    pub fn rdmamsg_region_destroy(
+        region: *mut rdmamsg_region,
+    ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_cache_create(
         ctx: *mut rdmamsg,
         opts: *const rdmamsg_cache_options,
@@ -591,7 +639,9 @@ extern "C" {
         cache: *const rdmamsg_cache,
         info: *mut rdmamsg_cache_stats,
     ) -> ::std::os::raw::c_int;
-    pub fn rdmamsg_cache_destroy(cache: *mut rdmamsg_cache) -> ::std::os::raw::c_int;
+    pub fn rdmamsg_cache_destroy(
+        cache: *mut rdmamsg_cache,
+    ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_key_import(
         buf: *const ::std::os::raw::c_void,
         len: usize,
@@ -663,11 +713,16 @@ extern "C" {
         window: *mut rdmamsg_window,
         cookie: *mut ::std::os::raw::c_void,
     ) -> ::std::os::raw::c_int;
-    pub fn rdmamsg_window_destroy(window: *mut rdmamsg_window) -> ::std::os::raw::c_int;
+    pub fn rdmamsg_window_destroy(
+        window: *mut rdmamsg_window,
+    ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_timer_create(
         ctx: *mut rdmamsg,
         on_timer: ::std::option::Option<
-            unsafe extern "C" fn(timer: *mut rdmamsg_timer, user: *mut ::std::os::raw::c_void),
+            unsafe extern "C" fn(
+                timer: *mut rdmamsg_timer,
+                user: *mut ::std::os::raw::c_void,
+            ),
         >,
         user: *mut ::std::os::raw::c_void,
         ret: *mut *mut rdmamsg_timer,
@@ -677,6 +732,8 @@ extern "C" {
         delay_ms: u32,
         repeat_ms: u32,
     ) -> ::std::os::raw::c_int;
-    pub fn rdmamsg_timer_stop(timer: *mut rdmamsg_timer) -> ::std::os::raw::c_int;
+    pub fn rdmamsg_timer_stop(
+        timer: *mut rdmamsg_timer,
+    ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_timer_destroy(timer: *mut rdmamsg_timer);
 }

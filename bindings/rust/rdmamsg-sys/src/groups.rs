@@ -27,7 +27,10 @@ pub struct rdmamsg_chain_end {
 pub struct rdmamsg_chain_handlers {
     pub size: usize,
     pub on_done: ::std::option::Option<
-        unsafe extern "C" fn(chain: *mut rdmamsg_chain, end: *const rdmamsg_chain_end),
+        unsafe extern "C" fn(
+            chain: *mut rdmamsg_chain,
+            end: *const rdmamsg_chain_end,
+        ),
     >,
 }
 #[repr(C)]
@@ -132,12 +135,19 @@ pub struct rdmamsg_group_message {
 #[derive(Debug, Copy, Clone)]
 pub struct rdmamsg_group_handlers {
     pub size: usize,
-    pub on_joined: ::std::option::Option<unsafe extern "C" fn(group: *mut rdmamsg_group)>,
+    pub on_joined:
+        ::std::option::Option<unsafe extern "C" fn(group: *mut rdmamsg_group)>,
     pub on_lost: ::std::option::Option<
-        unsafe extern "C" fn(group: *mut rdmamsg_group, why: *const rdmamsg_reason),
+        unsafe extern "C" fn(
+            group: *mut rdmamsg_group,
+            why: *const rdmamsg_reason,
+        ),
     >,
     pub on_message: ::std::option::Option<
-        unsafe extern "C" fn(group: *mut rdmamsg_group, msg: *const rdmamsg_group_message),
+        unsafe extern "C" fn(
+            group: *mut rdmamsg_group,
+            msg: *const rdmamsg_group_message,
+        ),
     >,
     pub on_gap: ::std::option::Option<
         unsafe extern "C" fn(
@@ -147,11 +157,17 @@ pub struct rdmamsg_group_handlers {
             last: u32,
         ),
     >,
-    pub on_writable: ::std::option::Option<unsafe extern "C" fn(group: *mut rdmamsg_group)>,
+    pub on_writable:
+        ::std::option::Option<unsafe extern "C" fn(group: *mut rdmamsg_group)>,
     pub on_closed: ::std::option::Option<
-        unsafe extern "C" fn(group: *mut rdmamsg_group, why: *const rdmamsg_reason),
+        unsafe extern "C" fn(
+            group: *mut rdmamsg_group,
+            why: *const rdmamsg_reason,
+        ),
     >,
-    pub on_sent: ::std::option::Option<unsafe extern "C" fn(group: *mut rdmamsg_group, n: u64)>,
+    pub on_sent: ::std::option::Option<
+        unsafe extern "C" fn(group: *mut rdmamsg_group, n: u64),
+    >,
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

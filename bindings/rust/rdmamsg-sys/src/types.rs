@@ -67,9 +67,12 @@ pub struct rdmamsg_listen_dc {
 #[derive(Debug, Copy, Clone)]
 pub struct rdmamsg_ctx_handlers {
     pub size: usize,
-    pub on_event:
-        ::std::option::Option<unsafe extern "C" fn(ctx: *mut rdmamsg, ev: *const rdmamsg_event)>,
-    pub on_shutdown: ::std::option::Option<unsafe extern "C" fn(ctx: *mut rdmamsg, failed: u32)>,
+    pub on_event: ::std::option::Option<
+        unsafe extern "C" fn(ctx: *mut rdmamsg, ev: *const rdmamsg_event),
+    >,
+    pub on_shutdown: ::std::option::Option<
+        unsafe extern "C" fn(ctx: *mut rdmamsg, failed: u32),
+    >,
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -115,9 +118,11 @@ pub struct rdmamsg_buffer {
 #[derive(Debug, Copy, Clone)]
 pub struct rdmamsg_ep_handlers {
     pub size: usize,
-    pub on_connected: ::std::option::Option<unsafe extern "C" fn(ep: *mut rdmamsg_ep)>,
-    pub on_message:
-        ::std::option::Option<unsafe extern "C" fn(ep: *mut rdmamsg_ep, msg: *mut rdmamsg_msg)>,
+    pub on_connected:
+        ::std::option::Option<unsafe extern "C" fn(ep: *mut rdmamsg_ep)>,
+    pub on_message: ::std::option::Option<
+        unsafe extern "C" fn(ep: *mut rdmamsg_ep, msg: *mut rdmamsg_msg),
+    >,
     pub on_incoming: ::std::option::Option<
         unsafe extern "C" fn(
             ep: *mut rdmamsg_ep,
@@ -133,22 +138,33 @@ pub struct rdmamsg_ep_handlers {
             status: ::std::os::raw::c_int,
         ),
     >,
-    pub on_writable: ::std::option::Option<unsafe extern "C" fn(ep: *mut rdmamsg_ep)>,
-    pub on_stalled:
-        ::std::option::Option<unsafe extern "C" fn(ep: *mut rdmamsg_ep, silent_ms: u32)>,
-    pub on_resumed: ::std::option::Option<unsafe extern "C" fn(ep: *mut rdmamsg_ep)>,
+    pub on_writable:
+        ::std::option::Option<unsafe extern "C" fn(ep: *mut rdmamsg_ep)>,
+    pub on_stalled: ::std::option::Option<
+        unsafe extern "C" fn(ep: *mut rdmamsg_ep, silent_ms: u32),
+    >,
+    pub on_resumed:
+        ::std::option::Option<unsafe extern "C" fn(ep: *mut rdmamsg_ep)>,
     pub on_closed: ::std::option::Option<
         unsafe extern "C" fn(ep: *mut rdmamsg_ep, why: *const rdmamsg_reason),
     >,
-    pub on_written: ::std::option::Option<unsafe extern "C" fn(ep: *mut rdmamsg_ep, value: u32)>,
+    pub on_written: ::std::option::Option<
+        unsafe extern "C" fn(ep: *mut rdmamsg_ep, value: u32),
+    >,
     pub on_invalidated: ::std::option::Option<
         unsafe extern "C" fn(ep: *mut rdmamsg_ep, window: *mut rdmamsg_window),
     >,
     pub on_path: ::std::option::Option<
-        unsafe extern "C" fn(ep: *mut rdmamsg_ep, event: *const rdmamsg_path_event),
+        unsafe extern "C" fn(
+            ep: *mut rdmamsg_ep,
+            event: *const rdmamsg_path_event,
+        ),
     >,
     pub on_disconnected: ::std::option::Option<
-        unsafe extern "C" fn(ep: *mut rdmamsg_ep, event: *const rdmamsg_disconnect_event),
+        unsafe extern "C" fn(
+            ep: *mut rdmamsg_ep,
+            event: *const rdmamsg_disconnect_event,
+        ),
     >,
 }
 pub type rdmamsg_ep_flags = ::std::os::raw::c_uint;
@@ -212,16 +228,28 @@ pub type rdmamsg_listen_flags = ::std::os::raw::c_uint;
 pub struct rdmamsg_listener_handlers {
     pub size: usize,
     pub on_request: ::std::option::Option<
-        unsafe extern "C" fn(listener: *mut rdmamsg_listener, req: *mut rdmamsg_request),
+        unsafe extern "C" fn(
+            listener: *mut rdmamsg_listener,
+            req: *mut rdmamsg_request,
+        ),
     >,
     pub on_failed: ::std::option::Option<
-        unsafe extern "C" fn(listener: *mut rdmamsg_listener, error: ::std::os::raw::c_int),
+        unsafe extern "C" fn(
+            listener: *mut rdmamsg_listener,
+            error: ::std::os::raw::c_int,
+        ),
     >,
     pub on_accept_failed: ::std::option::Option<
-        unsafe extern "C" fn(listener: *mut rdmamsg_listener, why: *const rdmamsg_reason),
+        unsafe extern "C" fn(
+            listener: *mut rdmamsg_listener,
+            why: *const rdmamsg_reason,
+        ),
     >,
     pub on_violation: ::std::option::Option<
-        unsafe extern "C" fn(listener: *mut rdmamsg_listener, from: *const sockaddr_storage),
+        unsafe extern "C" fn(
+            listener: *mut rdmamsg_listener,
+            from: *const sockaddr_storage,
+        ),
     >,
 }
 #[repr(C)]

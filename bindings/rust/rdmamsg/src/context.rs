@@ -155,7 +155,10 @@ impl Context {
     }
 
     /// Gives a callback a context that it does not own.
-    pub(crate) fn lend<R>(core: &Rc<Core>, call: impl FnOnce(&Context) -> R) -> R {
+    pub(crate) fn lend<R>(
+        core: &Rc<Core>,
+        call: impl FnOnce(&Context) -> R,
+    ) -> R {
         /// The reference without the end of the context.
         struct Lent(ManuallyDrop<Context>);
         impl Drop for Lent {
@@ -168,7 +171,12 @@ impl Context {
     }
 
     /// Starts to connect to `service` (name or port number) on `host`.
-    pub fn connect(&self, host: &str, service: &str, opts: EndpointOptions) -> Result<Endpoint> {
+    pub fn connect(
+        &self,
+        host: &str,
+        service: &str,
+        opts: EndpointOptions,
+    ) -> Result<Endpoint> {
         Endpoint::connect(&self.core, host, service, opts)
     }
 
@@ -186,7 +194,12 @@ impl Context {
     }
 
     /// Listens on `service` at `host`; "" means every address, "0" a free port.
-    pub fn listen(&self, host: &str, service: &str, opts: ListenOptions) -> Result<Listener> {
+    pub fn listen(
+        &self,
+        host: &str,
+        service: &str,
+        opts: ListenOptions,
+    ) -> Result<Listener> {
         Listener::new(&self.core, host, service, opts)
     }
 
@@ -210,7 +223,10 @@ impl Context {
         self.drive(|ctx| unsafe { sys::rdmamsg_poll(ctx) })
     }
 
-    fn drive(&self, call: impl FnOnce(*mut sys::rdmamsg) -> c_int) -> Result<usize> {
+    fn drive(
+        &self,
+        call: impl FnOnce(*mut sys::rdmamsg) -> c_int,
+    ) -> Result<usize> {
         self.core.drive(false, call).map(|n| n as usize)
     }
 
@@ -220,7 +236,11 @@ impl Context {
     }
 
     /// Drives the context until `done` returns true.
-    pub fn wait_until(&self, timeout: Option<Duration>, done: impl FnMut() -> bool) -> Result<()> {
+    pub fn wait_until(
+        &self,
+        timeout: Option<Duration>,
+        done: impl FnMut() -> bool,
+    ) -> Result<()> {
         self.core.wait_until(timeout, done)
     }
 
@@ -240,7 +260,9 @@ impl Context {
     /// groups that did not.
     pub fn shutdown_wait(&self, timeout: Option<Duration>) -> Result<usize> {
         // SAFETY: drive() passes an open context.
-        self.drive(|ctx| unsafe { sys::rdmamsg_shutdown_wait(ctx, wait_ms(timeout)) })
+        self.drive(|ctx| unsafe {
+            sys::rdmamsg_shutdown_wait(ctx, wait_ms(timeout))
+        })
     }
 
     /// Closes the context as dropping it does. A panic of a callback that this
@@ -270,7 +292,9 @@ impl Context {
     pub fn stats_text(&self) -> Result<String> {
         let ctx = self.core.live()?;
         // SAFETY: the context is open, and the buffer has the size given.
-        sized_text(|buf, size| unsafe { sys::rdmamsg_stats_text(ctx, buf, size) })
+        sized_text(|buf, size| unsafe {
+            sys::rdmamsg_stats_text(ctx, buf, size)
+        })
     }
 
     /// Describes the context in lines of text, for people.
@@ -325,10 +349,15 @@ impl Drop for Cork<'_> {
 }
 
 /// The text of a call that works like snprintf().
-pub(crate) fn sized_text(call: impl Fn(*mut c_char, usize) -> c_int) -> Result<String> {
+pub(crate) fn sized_text(
+    call: impl Fn(*mut c_char, usize) -> c_int,
+) -> Result<String> {
     let mut buf = Vec::new();
     loop {
-        let len = crate::error::counted(call(buf.as_mut_ptr() as *mut c_char, buf.len()))?;
+        let len = crate::error::counted(call(
+            buf.as_mut_ptr() as *mut c_char,
+            buf.len(),
+        ))?;
         if len < buf.len() {
             buf.truncate(len);
             return Ok(String::from_utf8_lossy(&buf).into_owned());
@@ -344,7 +373,10 @@ unsafe extern "C" fn add_line(arg: *mut c_void, line: *const c_char) {
     text.push('\n');
 }
 
-unsafe extern "C" fn on_event(ctx: *mut sys::rdmamsg, ev: *const sys::rdmamsg_event) {
+unsafe extern "C" fn on_event(
+    ctx: *mut sys::rdmamsg,
+    ev: *const sys::rdmamsg_event,
+) {
     // SAFETY: the library calls this with an open context and a valid event.
     let (core, ev) = unsafe { (core_of(ctx), &*ev) };
     core.guard((), || {
@@ -389,6 +421,9 @@ pub fn version() -> String {
 /// A string of the program, which must not contain a zero byte.
 pub(crate) fn required(text: &str) -> Result<CString> {
     CString::new(text).map_err(|_| {
-        crate::error::Error::new(-libc::EINVAL, Some("a text contains a zero byte"))
+        crate::error::Error::new(
+            -libc::EINVAL,
+            Some("a text contains a zero byte"),
+        )
     })
 }

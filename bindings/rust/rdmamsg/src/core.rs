@@ -68,11 +68,6 @@ impl Core {
         self.shared.open(ctx);
     }
 
-    /// The context, or NULL after its end.
-    pub(crate) fn raw(&self) -> *mut sys::rdmamsg {
-        self.ctx.get()
-    }
-
     pub(crate) fn is_open(&self) -> bool {
         !self.ctx.get().is_null()
     }
@@ -136,11 +131,7 @@ impl Core {
         }
         self.driving.set(self.driving.get() + 1);
         let ret = call(ctx);
-        let result = if ret < 0 {
-            Err(Error::new(ret, None))
-        } else {
-            Ok(ret)
-        };
+        let result = if ret < 0 { Err(Error::new(ret, None)) } else { Ok(ret) };
         self.driving.set(self.driving.get() - 1);
         if self.driving.get() == 0 {
             if self.close_later.get() {
@@ -162,12 +153,18 @@ impl Core {
     ) -> Result<()> {
         let end = timeout.map(|t| Instant::now() + t);
         while !done() {
-            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            let left =
+                end.map(|end| end.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
-                return Err(Error::new(-libc::ETIMEDOUT, Some("it took too long")));
+                return Err(Error::new(
+                    -libc::ETIMEDOUT,
+                    Some("it took too long"),
+                ));
             }
             // SAFETY: drive() passes an open context.
-            self.drive(false, |ctx| unsafe { sys::rdmamsg_wait(ctx, wait_ms(left)) })?;
+            self.drive(false, |ctx| unsafe {
+                sys::rdmamsg_wait(ctx, wait_ms(left))
+            })?;
         }
         Ok(())
     }
@@ -217,7 +214,10 @@ impl Core {
 
     /// Tries to destroy an object again after each call that runs callbacks,
     /// until that returns true or the context ends.
-    pub(crate) fn destroy_later(&self, destroy: impl FnMut() -> bool + 'static) {
+    pub(crate) fn destroy_later(
+        &self,
+        destroy: impl FnMut() -> bool + 'static,
+    ) {
         self.dying.borrow_mut().push(Box::new(destroy));
     }
 
@@ -239,7 +239,10 @@ impl Core {
     }
 
     /// Counts a message as the program's. Its memory outlives the context.
-    pub(crate) fn add_message(&self, msg: NonNull<sys::rdmamsg_msg>) -> Result<usize> {
+    pub(crate) fn add_message(
+        &self,
+        msg: NonNull<sys::rdmamsg_msg>,
+    ) -> Result<usize> {
         if self.closing.get() {
             outlive(msg)?;
         }

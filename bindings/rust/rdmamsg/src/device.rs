@@ -83,7 +83,10 @@ deref! {
 }
 
 /// Calls until the list has room for all elements.
-fn list_of<T: Copy>(first: T, call: impl Fn(*mut T, usize, c_int) -> c_int) -> Result<Vec<T>> {
+fn list_of<T: Copy>(
+    first: T,
+    call: impl Fn(*mut T, usize, c_int) -> c_int,
+) -> Result<Vec<T>> {
     let mut list = vec![first; 16];
     loop {
         let max = list.len().min(c_int::MAX as usize) as c_int;
@@ -99,9 +102,10 @@ fn list_of<T: Copy>(first: T, call: impl Fn(*mut T, usize, c_int) -> c_int) -> R
 /// All devices, the soft HCA included.
 pub fn devices() -> Result<Vec<Device>> {
     // SAFETY: the list has room for so many elements of that size.
-    let list = list_of(sized!(rdmamsg_device_attr), |list, size, max| unsafe {
-        sys::rdmamsg_devices(list, size, max)
-    })?;
+    let list =
+        list_of(sized!(rdmamsg_device_attr), |list, size, max| unsafe {
+            sys::rdmamsg_devices(list, size, max)
+        })?;
     Ok(list.into_iter().map(Device).collect())
 }
 
@@ -147,9 +151,10 @@ pub fn pkeys(device: Option<&str>, port: u32) -> Result<Vec<u16>> {
 pub fn capabilities(device: Option<&str>) -> Result<Vec<Capability>> {
     let name = c_string(device)?;
     // SAFETY: the list has room for so many elements of that size.
-    let list = list_of(sized!(rdmamsg_device_cap_attr), |list, size, max| unsafe {
-        sys::rdmamsg_device_caps(opt_ptr(&name), list, size, max)
-    })?;
+    let list =
+        list_of(sized!(rdmamsg_device_cap_attr), |list, size, max| unsafe {
+            sys::rdmamsg_device_caps(opt_ptr(&name), list, size, max)
+        })?;
     Ok(list.into_iter().map(Capability).collect())
 }
 
@@ -158,17 +163,16 @@ pub fn capability(device: Option<&str>, id: u32) -> Result<Capability> {
     let name = c_string(device)?;
     let mut cap = sized!(rdmamsg_device_cap_attr);
     // SAFETY: the name is valid during the call, and the struct has its size.
-    check(unsafe { sys::rdmamsg_device_cap_query(opt_ptr(&name), id, &mut cap) })?;
+    check(unsafe {
+        sys::rdmamsg_device_cap_query(opt_ptr(&name), id, &mut cap)
+    })?;
     Ok(Capability(cap))
 }
 
 /// The text in an array of a struct of the C interface.
 pub(crate) fn text(chars: &[c_char]) -> String {
-    let bytes: Vec<u8> = chars
-        .iter()
-        .map(|c| *c as u8)
-        .take_while(|c| *c != 0)
-        .collect();
+    let bytes: Vec<u8> =
+        chars.iter().map(|c| *c as u8).take_while(|c| *c != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 

@@ -60,7 +60,10 @@ impl Endpoint {
     pub(crate) fn make(
         core: &Rc<Core>,
         mut o: EndpointOptions,
-        call: impl FnOnce(*const sys::rdmamsg_ep_options, *mut *mut sys::rdmamsg_ep) -> c_int,
+        call: impl FnOnce(
+            *const sys::rdmamsg_ep_options,
+            *mut *mut sys::rdmamsg_ep,
+        ) -> c_int,
     ) -> Result<Endpoint> {
         let state = State::new(core, std::mem::take(&mut o.on));
         let table = state.table();
@@ -136,8 +139,7 @@ impl Endpoint {
     /// Drives the context until the endpoint is connected.
     pub fn connected(&self, timeout: Option<Duration>) -> Result<()> {
         let s = &self.state;
-        s.core
-            .wait_until(timeout, || s.connected.get() || s.ended.get())?;
+        s.core.wait_until(timeout, || s.connected.get() || s.ended.get())?;
         if s.connected.get() {
             return Ok(());
         }
@@ -218,7 +220,11 @@ impl Endpoint {
     }
 
     /// Sends a copy, and the peer has it at the end of the operation.
-    pub fn send_copy(&self, data: impl AsRef<[u8]>, tag: u32) -> Result<Pending<()>> {
+    pub fn send_copy(
+        &self,
+        data: impl AsRef<[u8]>,
+        tag: u32,
+    ) -> Result<Pending<()>> {
         let data = data.as_ref();
         let ep = self.raw()?;
         let (p, len) = (data.as_ptr().cast(), data.len());
@@ -303,16 +309,21 @@ impl Endpoint {
     }
 
     /// The message is in memory of the program, which the operation has.
-    fn send_lent(&self, mut msg: Message, tag: u32) -> std::result::Result<(), Unsent<Message>> {
+    fn send_lent(
+        &self,
+        mut msg: Message,
+        tag: u32,
+    ) -> std::result::Result<(), Unsent<Message>> {
         let ep = match self.raw() {
             Ok(ep) => ep,
             Err(error) => return Err(Unsent { error, value: msg }),
         };
         let memory = msg.take_memory();
         // SAFETY: the endpoint is held, and the message the program's.
-        let begun = Pending::begin(&self.state.core, memory, |cookie, _| unsafe {
-            sys::rdmamsg_msg_send(ep, msg.raw(), tag, cookie)
-        });
+        let begun =
+            Pending::begin(&self.state.core, memory, |cookie, _| unsafe {
+                sys::rdmamsg_msg_send(ep, msg.raw(), tag, cookie)
+            });
         match begun {
             Ok(pending) => {
                 pending.then(drop);
@@ -327,12 +338,17 @@ impl Endpoint {
     }
 
     /// Sends a message that others have, too, without a copy.
-    pub fn send_shared(&self, msg: &SharedMessage, tag: u32) -> Result<Pending<SharedMessage>> {
+    pub fn send_shared(
+        &self,
+        msg: &SharedMessage,
+        tag: u32,
+    ) -> Result<Pending<SharedMessage>> {
         let ep = self.raw()?;
-        let begun = Pending::begin(&self.state.core, msg.clone(), |cookie, msg| {
-            // SAFETY: the endpoint is held, and the new reference the library's.
-            unsafe { send_reference(ep, msg.raw(), tag, cookie) }
-        });
+        let begun =
+            Pending::begin(&self.state.core, msg.clone(), |cookie, msg| {
+                // SAFETY: the endpoint is held, and the new reference the library's.
+                unsafe { send_reference(ep, msg.raw(), tag, cookie) }
+            });
         Ok(begun?)
     }
 
@@ -362,10 +378,7 @@ impl Endpoint {
 
 fn iovec_of<B: Buffer>(data: &B) -> sys::iovec {
     let bytes = data.bytes();
-    sys::iovec {
-        iov_base: bytes.as_ptr() as *mut c_void,
-        iov_len: bytes.len(),
-    }
+    sys::iovec { iov_base: bytes.as_ptr() as *mut c_void, iov_len: bytes.len() }
 }
 
 /// # Safety

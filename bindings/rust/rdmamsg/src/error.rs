@@ -80,22 +80,22 @@ impl Error {
             Some(text) => text.to_owned(),
             None => last_text(),
         };
-        Error::of_errno(Failure {
-            errno: -status,
-            text,
-            reason: None,
-        })
+        Error::of_errno(Failure { errno: -status, text, reason: None })
     }
 
     fn of_errno(f: Failure) -> Error {
         match f.errno {
-            libc::EINVAL | libc::ERANGE | libc::EPROTO => Error::InvalidArgument(f),
+            libc::EINVAL | libc::ERANGE | libc::EPROTO => {
+                Error::InvalidArgument(f)
+            }
             libc::EBUSY | libc::EDEADLK => Error::Misuse(f),
             libc::ECHILD => Error::Forked(f),
             libc::EMSGSIZE => Error::TooLarge(f),
             libc::ENODEV | libc::ENXIO => Error::NoDevice(f),
             libc::EACCES | libc::EPERM => Error::NoPermission(f),
-            libc::ENOMEM | libc::ENOBUFS | libc::EMFILE => Error::NoResources(f),
+            libc::ENOMEM | libc::ENOBUFS | libc::EMFILE => {
+                Error::NoResources(f)
+            }
             libc::EOPNOTSUPP => Error::Unsupported(f),
             libc::ETIMEDOUT => Error::TimedOut(f),
             libc::ETIME => Error::Overdue(f),
@@ -111,9 +111,13 @@ impl Error {
     #[cold]
     pub(crate) fn of_status(status: c_int) -> Error {
         let text = match -status {
-            libc::ETIMEDOUT => "the operation had not begun in time, and never will",
+            libc::ETIMEDOUT => {
+                "the operation had not begun in time, and never will"
+            }
             libc::ETIME => "the operation began, and did not end in time",
-            libc::ECANCELED => "the operation was cancelled, or the connection ended",
+            libc::ECANCELED => {
+                "the operation was cancelled, or the connection ended"
+            }
             libc::EREMOTEIO => "a connection failed under an atomic operation",
             libc::EACCES => "the peer's device refused the key",
             _ => "the operation has not been completed",
@@ -171,8 +175,7 @@ impl Error {
 
     /// A sentence that says what to do.
     pub fn text(&self) -> &str {
-        self.failure()
-            .map_or("no room now: on_writable follows", |f| &f.text)
+        self.failure().map_or("no room now: on_writable follows", |f| &f.text)
     }
 
     /// Why the connection has ended, if that is the error.

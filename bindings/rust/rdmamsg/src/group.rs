@@ -176,7 +176,11 @@ pub struct Group {
 impl Group {
     /// Joins a group: a multicast address or an MGID. `on_joined` or `on_closed`
     /// follows.
-    pub fn join(ctx: &Context, address: &str, o: GroupOptions) -> Result<Group> {
+    pub fn join(
+        ctx: &Context,
+        address: &str,
+        o: GroupOptions,
+    ) -> Result<Group> {
         let raw = ctx.core.live()?;
         let address = required(address)?;
         let source = c_string(o.source.as_deref())?;
@@ -202,7 +206,9 @@ impl Group {
         opts.linger_ms = option_ms(o.linger);
         let mut group = ptr::null_mut();
         // SAFETY: the context is open, and the options valid during the call.
-        check(unsafe { sys::rdmamsg_group_join(raw, address.as_ptr(), &opts, &mut group) })?;
+        check(unsafe {
+            sys::rdmamsg_group_join(raw, address.as_ptr(), &opts, &mut group)
+        })?;
         state.group.set(group);
         std::mem::forget(state.clone());
         Ok(Group::new(state))
@@ -258,7 +264,9 @@ impl Group {
         let group = self.raw()?;
         let mut stats = sized!(rdmamsg_group_stats);
         // SAFETY: the group is open, and the struct has its size.
-        check(unsafe { sys::rdmamsg_group_get_sender_stats(group, id, &mut stats) })?;
+        check(unsafe {
+            sys::rdmamsg_group_get_sender_stats(group, id, &mut stats)
+        })?;
         Ok(stats)
     }
 
@@ -305,7 +313,10 @@ fn table() -> sys::rdmamsg_group_handlers {
 ///
 /// # Safety
 /// The group is open, and of this crate.
-unsafe fn call(group: *mut sys::rdmamsg_group, f: impl FnOnce(&Group, &mut Handlers)) {
+unsafe fn call(
+    group: *mut sys::rdmamsg_group,
+    f: impl FnOnce(&Group, &mut Handlers),
+) {
     // SAFETY: the user pointer is the state, of which on_closed has a reference.
     let state = unsafe {
         let state = sys::rdmamsg_group_user(group) as *const State;
@@ -330,7 +341,10 @@ unsafe extern "C" fn on_joined(group: *mut sys::rdmamsg_group) {
     unsafe { call(group, f) };
 }
 
-unsafe extern "C" fn on_lost(group: *mut sys::rdmamsg_group, why: *const sys::rdmamsg_reason) {
+unsafe extern "C" fn on_lost(
+    group: *mut sys::rdmamsg_group,
+    why: *const sys::rdmamsg_reason,
+) {
     let f = |group: &Group, on: &mut Handlers| {
         if let Some(f) = &mut on.on_lost {
             // SAFETY: the reason is valid during the call.
@@ -342,11 +356,7 @@ unsafe extern "C" fn on_lost(group: *mut sys::rdmamsg_group, why: *const sys::rd
 }
 
 fn sender_of(s: &sys::rdmamsg_group_sender) -> Sender {
-    Sender {
-        id: s.id,
-        gid: s.gid,
-        qp_num: s.qp_num,
-    }
+    Sender { id: s.id, gid: s.gid, qp_num: s.qp_num }
 }
 
 unsafe extern "C" fn on_message(
@@ -412,9 +422,13 @@ unsafe extern "C" fn on_sent(group: *mut sys::rdmamsg_group, n: u64) {
 }
 
 /// The last call: the library frees the group after it.
-unsafe extern "C" fn on_closed(raw: *mut sys::rdmamsg_group, why: *const sys::rdmamsg_reason) {
+unsafe extern "C" fn on_closed(
+    raw: *mut sys::rdmamsg_group,
+    why: *const sys::rdmamsg_reason,
+) {
     // SAFETY: join() left a reference for this call.
-    let state = unsafe { Rc::from_raw(sys::rdmamsg_group_user(raw) as *const State) };
+    let state =
+        unsafe { Rc::from_raw(sys::rdmamsg_group_user(raw) as *const State) };
     let core = state.core.clone();
     core.guard((), || {
         state.group.set(ptr::null_mut());

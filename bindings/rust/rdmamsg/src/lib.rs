@@ -30,10 +30,12 @@
 //! **Memory** that a device reads or writes belongs to the operation until its
 //! end: see [`Pending`].
 //!
-//! The feature `tokio` adds asynchronous use.
+//! The feature `tokio` adds asynchronous use: the module `aio`.
 #![deny(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
+#[cfg(feature = "tokio")]
+pub mod aio;
 mod buffer;
 mod context;
 mod core;
@@ -58,7 +60,8 @@ mod team;
 pub use buffer::Buffer;
 pub use context::{version, Context, ContextOptions, Cork, Event};
 pub use device::{
-    capabilities, capability, device, devices, gids, pkeys, port, Capability, Device, Gid,
+    capabilities, capability, device, devices, gids, pkeys, port, Capability,
+    Device, Gid,
 };
 pub use endpoint::{Endpoint, Phase};
 pub use error::{Error, Failure, Result, Unsent};

@@ -17,8 +17,8 @@ use crate::context::required;
 use crate::core::{option_ms, sized, Core};
 use crate::device::socket_addr;
 use crate::endpoint::Endpoint;
-use crate::key::Key;
 use crate::error::{check, ended, Result};
+use crate::key::Key;
 use crate::options::{c_string, opt_ptr, EndpointOptions};
 use crate::region::Region;
 
@@ -52,12 +52,16 @@ impl Request {
     }
 
     /// The address that the request came to, and the peer's.
-    pub fn addresses(&self) -> Result<(Option<SocketAddr>, Option<SocketAddr>)> {
+    pub fn addresses(
+        &self,
+    ) -> Result<(Option<SocketAddr>, Option<SocketAddr>)> {
         let req = self.raw()?;
         // SAFETY: zeros are an address of no family.
         let (mut local, mut peer) = unsafe { std::mem::zeroed() };
         // SAFETY: the request is valid.
-        check(unsafe { sys::rdmamsg_request_addrs(req, &mut local, &mut peer) })?;
+        check(unsafe {
+            sys::rdmamsg_request_addrs(req, &mut local, &mut peer)
+        })?;
         Ok((socket_addr(&local), socket_addr(&peer)))
     }
 
@@ -300,7 +304,13 @@ impl Listener {
         let mut listener = ptr::null_mut();
         // SAFETY: the context is open, and the options valid during the call.
         check(unsafe {
-            sys::rdmamsg_listen(ctx, opt_ptr(&host), service.as_ptr(), &opts, &mut listener)
+            sys::rdmamsg_listen(
+                ctx,
+                opt_ptr(&host),
+                service.as_ptr(),
+                &opts,
+                &mut listener,
+            )
         })?;
         state.listener.set(listener);
         Ok(Listener { state })
@@ -326,11 +336,14 @@ impl Listener {
     }
 
     /// Drives the context until a peer is connected.
-    pub fn accept(&self, opts: EndpointOptions, timeout: Option<Duration>) -> Result<Endpoint> {
+    pub fn accept(
+        &self,
+        opts: EndpointOptions,
+        timeout: Option<Duration>,
+    ) -> Result<Endpoint> {
         let s = &self.state;
         s.raw()?;
-        s.core
-            .wait_until(timeout, || !s.waiting.borrow().is_empty())?;
+        s.core.wait_until(timeout, || !s.waiting.borrow().is_empty())?;
         let req = self.request().expect("a request waits");
         let ep = req.accept(opts)?;
         ep.connected(timeout)?;
@@ -349,14 +362,19 @@ impl Listener {
         let listener = self.state.raw()?;
         let mut stats = sized!(rdmamsg_listener_stats);
         // SAFETY: the listener is open, and the struct has its size.
-        check(unsafe { sys::rdmamsg_listener_get_stats(listener, &mut stats) })?;
+        check(unsafe {
+            sys::rdmamsg_listener_get_stats(listener, &mut stats)
+        })?;
         Ok(stats)
     }
 
     /// Wakes a task when a request waits.
     #[cfg(feature = "tokio")]
     pub(crate) fn wake_by(&self, waker: &Waker) {
-        self.state.wakers.borrow_mut().push(waker.clone());
+        let mut wakers = self.state.wakers.borrow_mut();
+        if !wakers.iter().any(|w| w.will_wake(waker)) {
+            wakers.push(waker.clone());
+        }
     }
 
     #[cfg(feature = "tokio")]
@@ -379,16 +397,16 @@ unsafe extern "C" fn on_request(
     let state = unsafe { State::of(listener) };
     let core = state.core.clone();
     core.guard((), || {
-        let req = Request {
-            req,
-            core: state.core.clone(),
-        };
+        let req = Request { req, core: state.core.clone() };
         state.answer(req);
         drop(state);
     });
 }
 
-unsafe extern "C" fn on_failed(listener: *mut sys::rdmamsg_listener, error: c_int) {
+unsafe extern "C" fn on_failed(
+    listener: *mut sys::rdmamsg_listener,
+    error: c_int,
+) {
     // SAFETY: the library calls this with a listener of this crate.
     let state = unsafe { State::of(listener) };
     let core = state.core.clone();

@@ -36,16 +36,16 @@ impl Message {
     ///
     /// # Safety
     /// The message is the program's.
-    pub(crate) unsafe fn new(msg: *mut sys::rdmamsg_msg, core: &Rc<Core>) -> Result<Message> {
+    pub(crate) unsafe fn new(
+        msg: *mut sys::rdmamsg_msg,
+        core: &Rc<Core>,
+    ) -> Result<Message> {
         // SAFETY: the library gives no NULL.
         let msg = unsafe { NonNull::new_unchecked(msg) };
         match core.add_message(msg) {
-            Ok(place) => Ok(Message {
-                msg,
-                place,
-                core: core.clone(),
-                memory: None,
-            }),
+            Ok(place) => {
+                Ok(Message { msg, place, core: core.clone(), memory: None })
+            }
             Err(e) => {
                 // SAFETY: the message is the program's.
                 unsafe { sys::rdmamsg_msg_free(msg.as_ptr()) };
@@ -81,14 +81,13 @@ impl Message {
             }
         }
         let (msg, memory) = self.into_parts();
-        Ok(SharedMessage(Arc::new(Shared {
-            msg,
-            _memory: memory,
-        })))
+        Ok(SharedMessage(Arc::new(Shared { msg, _memory: memory })))
     }
 
     /// The message, which nothing frees, and memory that it needs.
-    pub(crate) fn into_parts(self) -> (NonNull<sys::rdmamsg_msg>, Option<Vec<u8>>) {
+    pub(crate) fn into_parts(
+        self,
+    ) -> (NonNull<sys::rdmamsg_msg>, Option<Vec<u8>>) {
         let mut this = ManuallyDrop::new(self);
         this.core.remove_message(this.place);
         let memory = this.memory.take();

@@ -32,7 +32,8 @@ type OnEndpoint = Option<Box<dyn FnMut(&Endpoint)>>;
 pub(crate) struct Handlers {
     pub(crate) on_connected: OnEndpoint,
     pub(crate) on_message: Option<Box<dyn FnMut(&Endpoint, Message)>>,
-    pub(crate) on_incoming: Option<Box<dyn FnMut(&Endpoint, usize, u32) -> Incoming>>,
+    pub(crate) on_incoming:
+        Option<Box<dyn FnMut(&Endpoint, usize, u32) -> Incoming>>,
     pub(crate) on_writable: OnEndpoint,
     pub(crate) on_stalled: Option<Box<dyn FnMut(&Endpoint, Duration)>>,
     pub(crate) on_resumed: OnEndpoint,
@@ -271,7 +272,11 @@ impl CEndpointOptions {
         Ok(c)
     }
 
-    pub(crate) fn serve(&mut self, on: &sys::rdmamsg_ep_handlers, user: *const c_void) {
+    pub(crate) fn serve(
+        &mut self,
+        on: &sys::rdmamsg_ep_handlers,
+        user: *const c_void,
+    ) {
         self.opts.handlers = on;
         self.opts.user = user as *mut c_void;
     }

@@ -135,10 +135,7 @@ impl<T: 'static> Pending<T> {
         }
         drop(ManuallyDrop::into_inner(cookie));
         let value = slot.value.take().expect("the library has not taken it");
-        Err(Unsent {
-            error: Error::new(ret, None),
-            value,
-        })
+        Err(Unsent { error: Error::new(ret, None), value })
     }
 
     /// True at the end of the operation.

@@ -126,7 +126,9 @@ impl Endpoint {
     pub fn history(&self) -> Result<String> {
         let ep = self.raw()?;
         // SAFETY: the endpoint is held, and the buffer has the size given.
-        sized_text(|buf, size| unsafe { sys::rdmamsg_ep_history(ep, buf, size) })
+        sized_text(|buf, size| unsafe {
+            sys::rdmamsg_ep_history(ep, buf, size)
+        })
     }
 
     /// Delivers nothing until [`Endpoint::resume`].
@@ -191,11 +193,16 @@ pub fn name(kind: u32, value: u32) -> Option<String> {
 
 /// Registered memory of so many endpoints of one context: pinned bytes when all
 /// are idle, and when all queues are full. Creates nothing.
-pub fn estimate(o: &crate::EndpointOptions, endpoints: u32) -> Result<(u64, u64)> {
+pub fn estimate(
+    o: &crate::EndpointOptions,
+    endpoints: u32,
+) -> Result<(u64, u64)> {
     let c = crate::options::CEndpointOptions::new(o)?;
     let mut ret = sized!(rdmamsg_memory_estimate);
     // SAFETY: the options are valid during the call, the struct has its size.
-    check(unsafe { sys::rdmamsg_estimate(&c.opts, std::ptr::null(), endpoints, &mut ret) })?;
+    check(unsafe {
+        sys::rdmamsg_estimate(&c.opts, std::ptr::null(), endpoints, &mut ret)
+    })?;
     Ok((ret.pinned_idle, ret.pinned_most))
 }
 
@@ -204,7 +211,8 @@ pub fn gid(text: &str) -> Result<[u8; 16]> {
     let text = required(text)?;
     let mut gid = [0; 16];
     // SAFETY: the string and the array are valid during the call.
-    let ret: c_int = unsafe { sys::rdmamsg_gid_parse(text.as_ptr(), gid.as_mut_ptr()) };
+    let ret: c_int =
+        unsafe { sys::rdmamsg_gid_parse(text.as_ptr(), gid.as_mut_ptr()) };
     check(ret)?;
     Ok(gid)
 }

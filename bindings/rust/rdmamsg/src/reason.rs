@@ -139,7 +139,10 @@ impl Reason {
             Vec::new()
         } else {
             // SAFETY: the data has this length.
-            unsafe { std::slice::from_raw_parts(r.data as *const u8, r.data_len) }.to_vec()
+            unsafe {
+                std::slice::from_raw_parts(r.data as *const u8, r.data_len)
+            }
+            .to_vec()
         };
         Reason {
             who: Who::new(r.who),

@@ -118,21 +118,37 @@ impl Region {
     }
 
     /// A region of the bytes of a vector, where they are.
-    pub fn from_vec(ctx: &Context, vec: Vec<u8>, access: Access) -> Result<Region> {
+    pub fn from_vec(
+        ctx: &Context,
+        vec: Vec<u8>,
+        access: Access,
+    ) -> Result<Region> {
         let len = vec.len();
         Region::create(ctx, Memory::of_vec(vec), len, access)
     }
 
-    fn create(ctx: &Context, memory: Memory, len: usize, access: Access) -> Result<Region> {
+    fn create(
+        ctx: &Context,
+        memory: Memory,
+        len: usize,
+        access: Access,
+    ) -> Result<Region> {
         let raw = ctx.core.live()?;
         let mut region = ptr::null_mut();
         let base: *mut c_void = memory.base().cast();
         // SAFETY: the context is open; the memory stays longer than the region.
-        check(unsafe { sys::rdmamsg_region_create(raw, base, len, access.0, &mut region) })?;
+        check(unsafe {
+            sys::rdmamsg_region_create(raw, base, len, access.0, &mut region)
+        })?;
         Ok(Region::made(ctx, memory, len, region))
     }
 
-    fn made(ctx: &Context, memory: Memory, len: usize, region: *mut sys::rdmamsg_region) -> Region {
+    fn made(
+        ctx: &Context,
+        memory: Memory,
+        len: usize,
+        region: *mut sys::rdmamsg_region,
+    ) -> Region {
         Region {
             inner: Rc::new(Inner {
                 core: ctx.core.clone(),
@@ -155,7 +171,14 @@ impl Region {
         let mut region = ptr::null_mut();
         // SAFETY: the context and the descriptor are open.
         check(unsafe {
-            sys::rdmamsg_region_dmabuf(raw, fd.as_raw_fd(), offset, len, access.0, &mut region)
+            sys::rdmamsg_region_dmabuf(
+                raw,
+                fd.as_raw_fd(),
+                offset,
+                len,
+                access.0,
+                &mut region,
+            )
         })?;
         Ok(Region::made(ctx, Memory::Dmabuf, len, region))
     }
@@ -192,7 +215,10 @@ impl Region {
         Ok(Key(key))
     }
 
-    pub(crate) fn request_key(&self, req: *mut sys::rdmamsg_request) -> Result<Key> {
+    pub(crate) fn request_key(
+        &self,
+        req: *mut sys::rdmamsg_request,
+    ) -> Result<Key> {
         let region = self.raw()?;
         let mut key = sys::rdmamsg_key { bytes: [0; 32] };
         // SAFETY: both are valid.
@@ -266,7 +292,10 @@ impl Region {
     }
 
     /// A gather entry of a part.
-    pub(crate) fn entry(&self, part: &Range<usize>) -> Result<sys::rdmamsg_sge> {
+    pub(crate) fn entry(
+        &self,
+        part: &Range<usize>,
+    ) -> Result<sys::rdmamsg_sge> {
         let region = self.raw()?;
         if part.start > part.end || part.end > self.len() {
             return Err(invalid("the part is outside of the region"));

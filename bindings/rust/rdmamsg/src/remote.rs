@@ -51,14 +51,15 @@ pub struct Remote {
 
 impl Remote {
     pub(crate) fn new(core: &Core) -> Remote {
-        Remote {
-            shared: core.shared.clone(),
-        }
+        Remote { shared: core.shared.clone() }
     }
 
     /// Runs `job` once in the context's thread, inside a call that drives the
     /// context, or when it is closed. [`Error::Again`]: the queue is full.
-    pub fn submit(&self, job: impl FnOnce(&Context) + Send + 'static) -> Result<()> {
+    pub fn submit(
+        &self,
+        job: impl FnOnce(&Context) + Send + 'static,
+    ) -> Result<()> {
         let guard = self.shared.lock();
         let ctx = guard.load(Ordering::Acquire);
         if ctx.is_null() {
@@ -67,7 +68,8 @@ impl Remote {
         let job: Job = Box::new(job);
         let arg = Box::into_raw(Box::new(job));
         // SAFETY: the lock keeps the context open; run_job() frees the argument.
-        let ret = unsafe { sys::rdmamsg_submit(ctx, Some(run_job), arg.cast()) };
+        let ret =
+            unsafe { sys::rdmamsg_submit(ctx, Some(run_job), arg.cast()) };
         if ret == 0 {
             return Ok(());
         }

@@ -67,6 +67,15 @@ impl State {
         }
     }
 
+    /// Wakes a task at the next change.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn wake_by(&self, waker: &Waker) {
+        let mut wakers = self.wakers.borrow_mut();
+        if !wakers.iter().any(|w| w.will_wake(waker)) {
+            wakers.push(waker.clone());
+        }
+    }
+
     pub(crate) fn wake(&self) {
         for waker in self.wakers.take() {
             waker.wake();
@@ -110,7 +119,12 @@ impl State {
         Some(lent.swap_remove(place))
     }
 
-    fn lend(&self, mut memory: Vec<u8>, len: usize, dst: &mut sys::rdmamsg_buffer) -> c_int {
+    fn lend(
+        &self,
+        mut memory: Vec<u8>,
+        len: usize,
+        dst: &mut sys::rdmamsg_buffer,
+    ) -> c_int {
         if memory.len() < len {
             return -libc::ENOBUFS;
         }
@@ -133,7 +147,10 @@ impl Drop for State {
 ///
 /// # Safety
 /// The endpoint is valid, and of this crate.
-unsafe fn call(ep: *mut sys::rdmamsg_ep, f: impl FnOnce(&Endpoint, &mut Handlers)) {
+unsafe fn call(
+    ep: *mut sys::rdmamsg_ep,
+    f: impl FnOnce(&Endpoint, &mut Handlers),
+) {
     // SAFETY: the caller says so.
     let state = unsafe { State::of(ep) };
     let core = state.core.clone();
@@ -157,7 +174,10 @@ unsafe extern "C" fn on_connected(ep: *mut sys::rdmamsg_ep) {
     }
 }
 
-unsafe extern "C" fn on_message(ep: *mut sys::rdmamsg_ep, msg: *mut sys::rdmamsg_msg) {
+unsafe extern "C" fn on_message(
+    ep: *mut sys::rdmamsg_ep,
+    msg: *mut sys::rdmamsg_msg,
+) {
     // SAFETY: the endpoint is of this crate, and the message the program's.
     unsafe {
         call(ep, |ep, on| {
@@ -187,7 +207,9 @@ unsafe extern "C" fn on_incoming(
             if let Some(f) = &mut on.on_incoming {
                 ret = match f(ep, len, tag) {
                     Incoming::Library => 0,
-                    Incoming::Into(memory) => ep.state.lend(memory, len, &mut *dst),
+                    Incoming::Into(memory) => {
+                        ep.state.lend(memory, len, &mut *dst)
+                    }
                     Incoming::Refuse => -libc::ECANCELED,
                 };
             }
@@ -196,7 +218,11 @@ unsafe extern "C" fn on_incoming(
     ret
 }
 
-unsafe extern "C" fn on_complete(ep: *mut sys::rdmamsg_ep, cookie: *mut c_void, status: c_int) {
+unsafe extern "C" fn on_complete(
+    ep: *mut sys::rdmamsg_ep,
+    cookie: *mut c_void,
+    status: c_int,
+) {
     // SAFETY: the library calls this once for the cookie of an operation.
     unsafe {
         let state = State::of(ep);
@@ -261,7 +287,10 @@ unsafe extern "C" fn on_written(ep: *mut sys::rdmamsg_ep, value: u32) {
     }
 }
 
-unsafe extern "C" fn on_path(ep: *mut sys::rdmamsg_ep, event: *const sys::rdmamsg_path_event) {
+unsafe extern "C" fn on_path(
+    ep: *mut sys::rdmamsg_ep,
+    event: *const sys::rdmamsg_path_event,
+) {
     // SAFETY: the endpoint is of this crate, and the event valid.
     unsafe {
         call(ep, |ep, on| {
@@ -273,9 +302,13 @@ unsafe extern "C" fn on_path(ep: *mut sys::rdmamsg_ep, event: *const sys::rdmams
 }
 
 /// The last call: what the callbacks hold is given back.
-unsafe extern "C" fn on_closed(ep: *mut sys::rdmamsg_ep, why: *const sys::rdmamsg_reason) {
+unsafe extern "C" fn on_closed(
+    ep: *mut sys::rdmamsg_ep,
+    why: *const sys::rdmamsg_reason,
+) {
     // SAFETY: the endpoint is of this crate, and begin() left a reference.
-    let state = unsafe { Rc::from_raw(sys::rdmamsg_ep_user(ep) as *const State) };
+    let state =
+        unsafe { Rc::from_raw(sys::rdmamsg_ep_user(ep) as *const State) };
     let core = state.core.clone();
     core.guard((), || {
         // SAFETY: the reason is valid during the call.

@@ -102,16 +102,29 @@ impl Target<'_> {
     }
 
     /// Writes a part of a region.
-    pub fn write(self, region: &Region, part: Range<usize>) -> Result<Pending<Region>> {
+    pub fn write(
+        self,
+        region: &Region,
+        part: Range<usize>,
+    ) -> Result<Pending<Region>> {
         self.transfer(sys::RDMAMSG_OP_WRITE, region, part)
     }
 
     /// Reads into a part of a region with [`crate::Access::LOCAL_WRITE`].
-    pub fn read(self, region: &Region, part: Range<usize>) -> Result<Pending<Region>> {
+    pub fn read(
+        self,
+        region: &Region,
+        part: Range<usize>,
+    ) -> Result<Pending<Region>> {
         self.transfer(sys::RDMAMSG_OP_READ, region, part)
     }
 
-    fn transfer(self, kind: u32, region: &Region, part: Range<usize>) -> Result<Pending<Region>> {
+    fn transfer(
+        self,
+        kind: u32,
+        region: &Region,
+        part: Range<usize>,
+    ) -> Result<Pending<Region>> {
         let entry = region.entry(&part)?;
         let mut op = self.op(kind);
         op.sge = &entry;
@@ -141,7 +154,11 @@ impl Target<'_> {
 
     /// Writes `desired` to an integer of 8 bytes if it has the value `expected`.
     /// The result is its value before.
-    pub fn compare_swap(self, expected: u64, desired: u64) -> Result<Pending<u64>> {
+    pub fn compare_swap(
+        self,
+        expected: u64,
+        desired: u64,
+    ) -> Result<Pending<u64>> {
         let mut op = self.op(sys::RDMAMSG_OP_COMPARE_SWAP);
         op.operand = (&desired as *const u64).cast();
         op.compare = (&expected as *const u64).cast();

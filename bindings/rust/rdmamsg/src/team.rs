@@ -108,7 +108,14 @@ impl Team {
         // SAFETY: the context is open, and the list valid during the call.
         check(unsafe {
             let size = list.len() as u32;
-            sys::rdmamsg_team_connect(raw, &opts, list.as_ptr(), size, rank, &mut team)
+            sys::rdmamsg_team_connect(
+                raw,
+                &opts,
+                list.as_ptr(),
+                size,
+                rank,
+                &mut team,
+            )
         })?;
         Ok(Team { team, state })
     }
@@ -124,9 +131,10 @@ impl Team {
         call: impl FnOnce(*mut sys::rdmamsg_team, *mut c_void, &mut T) -> c_int,
     ) -> Result<Pending<T>> {
         let team = self.raw()?;
-        let begun = Pending::begin(&self.state.core, value, |cookie, value| {
-            call(team, cookie, value)
-        })?;
+        let begun =
+            Pending::begin(&self.state.core, value, |cookie, value| {
+                call(team, cookie, value)
+            })?;
         *self.state.running.borrow_mut() = Some(begun.cookie());
         Ok(begun)
     }
@@ -141,7 +149,11 @@ impl Team {
 
     /// Copies the bytes of member `root` to those of all others, which have the
     /// same length.
-    pub fn broadcast(&self, bytes: Vec<u8>, root: u32) -> Result<Pending<Vec<u8>>> {
+    pub fn broadcast(
+        &self,
+        bytes: Vec<u8>,
+        root: u32,
+    ) -> Result<Pending<Vec<u8>>> {
         // SAFETY: the team is open, and the operation has the bytes.
         self.begin(bytes, |team, cookie, bytes| unsafe {
             let (p, len) = (bytes.as_mut_ptr().cast(), bytes.len());
@@ -150,7 +162,11 @@ impl Team {
     }
 
     /// Combines the values of all members.
-    pub fn allreduce<T: Element>(&self, how: Combine, values: Vec<T>) -> Result<Pending<Vec<T>>> {
+    pub fn allreduce<T: Element>(
+        &self,
+        how: Combine,
+        values: Vec<T>,
+    ) -> Result<Pending<Vec<T>>> {
         let op = match how {
             Combine::Add => sys::RDMAMSG_CALC_ADD,
             Combine::Min => sys::RDMAMSG_CALC_MIN,
@@ -219,7 +235,11 @@ impl Drop for Unfinished {
     }
 }
 
-unsafe extern "C" fn on_done(team: *mut sys::rdmamsg_team, cookie: *mut c_void, status: c_int) {
+unsafe extern "C" fn on_done(
+    team: *mut sys::rdmamsg_team,
+    cookie: *mut c_void,
+    status: c_int,
+) {
     if cookie.is_null() {
         return;
     }
@@ -233,4 +253,3 @@ unsafe extern "C" fn on_done(team: *mut sys::rdmamsg_team, cookie: *mut c_void, 
     // SAFETY: the cookie is of an operation that ends now.
     state.core.guard((), || unsafe { complete(cookie, status) });
 }
-

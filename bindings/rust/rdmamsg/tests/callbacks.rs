@@ -8,7 +8,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use common::*;
-use rdmamsg::{Context, ContextOptions, Endpoint, Error, Group, GroupOptions, Incoming};
+use rdmamsg::{
+    Context, ContextOptions, Endpoint, Error, Group, GroupOptions, Incoming,
+};
 use rdmamsg::{ListenOptions, Region};
 
 fn drive(p: &Pair) -> String {
@@ -44,7 +46,10 @@ fn on_message() {
 /// Each of the next calls goes on with one panic.
 #[test]
 fn several_panics() {
-    let p = Pair::new(options().on_message(|_, m| panic!("{}", m.tag())), options());
+    let p = Pair::new(
+        options().on_message(|_, m| panic!("{}", m.tag())),
+        options(),
+    );
 
     for tag in 1..4 {
         p.client.send_tagged("x", tag).unwrap();
@@ -60,9 +65,7 @@ fn on_connected() {
     let ctx = Context::new().unwrap();
     let (listener, place) = accept_with(&ctx, options());
     let opts = options().on_connected(|_| panic!("connected"));
-    let ep = ctx
-        .connect("127.0.0.1", &listener.service(), opts)
-        .unwrap();
+    let ep = ctx.connect("127.0.0.1", &listener.service(), opts).unwrap();
 
     let text = panic_of(|| ep.connected(LONG).unwrap());
     assert_eq!(text, "connected");
@@ -75,9 +78,7 @@ fn on_request() {
     let ctx = Context::new().unwrap();
     let on = ListenOptions::new().on_request(|_| panic!("request"));
     let listener = ctx.listen("127.0.0.1", "0", on).unwrap();
-    let ep = ctx
-        .connect("127.0.0.1", &listener.service(), options())
-        .unwrap();
+    let ep = ctx.connect("127.0.0.1", &listener.service(), options()).unwrap();
 
     assert_eq!(panic_of(|| ep.connected(LONG).unwrap()), "request");
     assert!(matches!(ep.connected(LONG), Err(Error::Rejected(_))));
@@ -121,7 +122,10 @@ fn on_closed() {
 
 #[test]
 fn on_written() {
-    let p = Pair::new(options().on_written(|_, n| panic!("written {n}")), options());
+    let p = Pair::new(
+        options().on_written(|_, n| panic!("written {n}")),
+        options(),
+    );
     let access = rdmamsg::Access::WRITE;
     let region = Region::new(&p.ctx, 64, access).unwrap();
     let key = region.key(&p.server).unwrap();
@@ -152,9 +156,7 @@ fn submitted_functions() {
     assert_eq!(panic_of(|| ctx.run().unwrap()), "submitted");
     let remote = ctx.remote();
     let other = std::thread::spawn(move || {
-        remote
-            .submit(|ctx| ctx.remote().stop())
-            .unwrap()
+        remote.submit(|ctx| ctx.remote().stop()).unwrap()
     });
     ctx.run().unwrap();
     other.join().unwrap();
@@ -186,7 +188,8 @@ fn callbacks_of_a_group() {
 /// A panic in the calls of close() goes on there.
 #[test]
 fn in_close() {
-    let p = Pair::new(options().on_closed(|_, _| panic!("at the end")), options());
+    let p =
+        Pair::new(options().on_closed(|_, _| panic!("at the end")), options());
     let Pair { ctx, server, .. } = p;
 
     assert_eq!(panic_of(move || ctx.close()), "at the end");

@@ -8,7 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 
 use common::*;
-use rdmamsg::{Cause, Context, ContextOptions, Error, ListenOptions, Phase, Who};
+use rdmamsg::{
+    Cause, Context, ContextOptions, Error, ListenOptions, Phase, Who,
+};
 
 #[test]
 fn connects() {
@@ -38,9 +40,7 @@ fn connects() {
 #[test]
 fn refused() {
     let ctx = Context::new().unwrap();
-    let listener = ctx
-        .listen("127.0.0.1", "0", ListenOptions::new())
-        .unwrap();
+    let listener = ctx.listen("127.0.0.1", "0", ListenOptions::new()).unwrap();
     let service = listener.service();
 
     drop(listener);
@@ -81,9 +81,7 @@ fn request_without_an_answer_is_rejected() {
     let ctx = Context::new().unwrap();
     let on = ListenOptions::new().on_request(drop);
     let listener = ctx.listen("127.0.0.1", "0", on).unwrap();
-    let ep = ctx
-        .connect("127.0.0.1", &listener.service(), options())
-        .unwrap();
+    let ep = ctx.connect("127.0.0.1", &listener.service(), options()).unwrap();
 
     assert!(matches!(ep.connected(LONG), Err(Error::Rejected(_))));
     assert!(ep.has_ended() && !ep.is_connected());
@@ -92,12 +90,9 @@ fn request_without_an_answer_is_rejected() {
 #[test]
 fn accepts_by_a_call() {
     let ctx = Context::new().unwrap();
-    let listener = ctx
-        .listen("127.0.0.1", "0", ListenOptions::new())
-        .unwrap();
-    let client = ctx
-        .connect("127.0.0.1", &listener.service(), options())
-        .unwrap();
+    let listener = ctx.listen("127.0.0.1", "0", ListenOptions::new()).unwrap();
+    let client =
+        ctx.connect("127.0.0.1", &listener.service(), options()).unwrap();
     let server = listener.accept(options(), LONG).unwrap();
 
     client.connected(LONG).unwrap();
@@ -159,12 +154,12 @@ fn drops_handles() {
 fn shuts_down() {
     let failed = Rc::new(RefCell::new(None));
     let to = failed.clone();
-    let opts = ContextOptions::new().on_shutdown(move |n| *to.borrow_mut() = Some(n));
+    let opts =
+        ContextOptions::new().on_shutdown(move |n| *to.borrow_mut() = Some(n));
     let ctx = Context::with_options(opts).unwrap();
     let (listener, place) = accept_with(&ctx, options());
-    let client = ctx
-        .connect_wait("127.0.0.1", &listener.service(), options())
-        .unwrap();
+    let client =
+        ctx.connect_wait("127.0.0.1", &listener.service(), options()).unwrap();
 
     until(&ctx, || place.borrow().as_ref().unwrap().is_connected());
     assert_eq!(ctx.shutdown_wait(LONG).unwrap(), 0);
@@ -178,10 +173,10 @@ fn shuts_down() {
 fn authenticates() {
     let opts = |key: &str| ContextOptions::new().key(key);
     let ctx = Context::with_options(opts("a key of some length")).unwrap();
-    let on = ListenOptions::new().on_request(|req| req.accept(options()).unwrap().detach());
+    let on = ListenOptions::new()
+        .on_request(|req| req.accept(options()).unwrap().detach());
     let listener = ctx.listen("127.0.0.1", "0", on).unwrap();
-    ctx.connect_wait("127.0.0.1", &listener.service(), options())
-        .unwrap();
+    ctx.connect_wait("127.0.0.1", &listener.service(), options()).unwrap();
 
     let service = listener.service();
     let remote = ctx.remote();
@@ -227,9 +222,7 @@ fn as_a_peer() {
         Err(_) => return,
     };
     let ctx = Context::new().unwrap();
-    let ep = ctx
-        .connect_wait("127.0.0.1", &service, options())
-        .unwrap();
+    let ep = ctx.connect_wait("127.0.0.1", &service, options()).unwrap();
     ep.send("here").unwrap();
     ctx.run().unwrap();
 }
@@ -237,9 +230,7 @@ fn as_a_peer() {
 #[test]
 fn peer_killed() {
     let ctx = Context::new().unwrap();
-    let listener = ctx
-        .listen("127.0.0.1", "0", ListenOptions::new())
-        .unwrap();
+    let listener = ctx.listen("127.0.0.1", "0", ListenOptions::new()).unwrap();
     let peer = Peer::start(&listener.service());
     let ep = listener.accept(options(), LONG).unwrap();
 

@@ -10,14 +10,12 @@ use std::time::Duration;
 
 use common::*;
 use rdmamsg::{
-    sys, Context, Endpoint, EndpointOptions, Error, Failover, Group, GroupOptions, PathChange,
-    Tuning,
+    sys, Context, Endpoint, EndpointOptions, Error, Failover, Group,
+    GroupOptions, PathChange, Tuning,
 };
 
 fn has_multicast() -> bool {
-    rdmamsg::capability(None, sys::RDMAMSG_CAP_MULTICAST)
-        .unwrap()
-        .is_there()
+    rdmamsg::capability(None, sys::RDMAMSG_CAP_MULTICAST).unwrap().is_there()
 }
 
 #[test]
@@ -89,7 +87,11 @@ fn wrong_group() {
 fn devices() {
     assert!(!rdmamsg::devices().unwrap().is_empty());
     let device = rdmamsg::device(None).unwrap();
-    assert!(device.ports > 0 && !device.name().is_empty() && !device.kind().is_empty());
+    assert!(
+        device.ports > 0
+            && !device.name().is_empty()
+            && !device.kind().is_empty()
+    );
     let gids = rdmamsg::gids(None, 1).unwrap();
     assert_eq!(rdmamsg::gid(&gids[0].text()).unwrap(), gids[0].gid);
     assert_eq!(rdmamsg::gid_text(&gids[0].gid), gids[0].text());
@@ -99,9 +101,16 @@ fn devices() {
     assert_eq!(caps.len(), sys::RDMAMSG_CAPS as usize);
     assert!(caps.iter().all(|c| !c.name().is_empty()));
     assert!(caps.iter().any(|c| !c.reason().is_empty()));
-    assert!(matches!(rdmamsg::device(Some("nowhere")), Err(Error::NoDevice(_))));
-    assert!(matches!(rdmamsg::device(Some("a\0b")), Err(Error::InvalidArgument(_))));
-    let cause = rdmamsg::name(sys::RDMAMSG_NAME_CAUSE, sys::RDMAMSG_CAUSE_CLOSED);
+    assert!(matches!(
+        rdmamsg::device(Some("nowhere")),
+        Err(Error::NoDevice(_))
+    ));
+    assert!(matches!(
+        rdmamsg::device(Some("a\0b")),
+        Err(Error::InvalidArgument(_))
+    ));
+    let cause =
+        rdmamsg::name(sys::RDMAMSG_NAME_CAUSE, sys::RDMAMSG_CAUSE_CLOSED);
     assert_eq!(cause.as_deref(), Some("closed"));
     assert!(rdmamsg::version().contains('.'));
     let (idle, most) = rdmamsg::estimate(&options(), 100).unwrap();

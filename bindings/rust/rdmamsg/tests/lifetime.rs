@@ -52,9 +52,7 @@ fn closes_twice_and_sends_after() {
 #[test]
 fn request_after_its_context() {
     let ctx = Context::new().unwrap();
-    let listener = ctx
-        .listen("127.0.0.1", "0", ListenOptions::new())
-        .unwrap();
+    let listener = ctx.listen("127.0.0.1", "0", ListenOptions::new()).unwrap();
     let ep = ctx
         .connect("127.0.0.1", &listener.service(), options().hello_data("hi"))
         .unwrap();
@@ -76,10 +74,13 @@ fn request_after_its_context() {
 #[test]
 fn wrong_arguments() {
     let ctx = Context::new().unwrap();
-    let wrong = |e: rdmamsg::Result<()>| matches!(e, Err(Error::InvalidArgument(_)));
+    let wrong =
+        |e: rdmamsg::Result<()>| matches!(e, Err(Error::InvalidArgument(_)));
 
     assert!(wrong(ctx.connect("a\0b", "1", options()).map(drop)));
-    assert!(wrong(ctx.listen("127.0.0.1", "no\0", ListenOptions::new()).map(drop)));
+    assert!(wrong(
+        ctx.listen("127.0.0.1", "no\0", ListenOptions::new()).map(drop)
+    ));
     let long = options().hello_data(vec![0; 33]);
     assert!(wrong(ctx.connect("127.0.0.1", "1", long).map(drop)));
     let device = options().device("nowhere");

@@ -191,9 +191,7 @@ fn several_owners() {
     assert_eq!(&*sent.wait(LONG).unwrap(), b"several");
     drop(p);
     let other: SharedMessage = kept.clone();
-    std::thread::spawn(move || assert_eq!(&*other, b"several"))
-        .join()
-        .unwrap();
+    std::thread::spawn(move || assert_eq!(&*other, b"several")).join().unwrap();
     assert_eq!(&*kept, b"several");
 }
 

@@ -9,7 +9,10 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use common::*;
-use rdmamsg::{Access, Cause, Combine, Context, Endpoint, Error, Key, ListenOptions, Region, Team};
+use rdmamsg::{
+    Access, Cause, Combine, Context, Endpoint, Error, Key, ListenOptions,
+    Region, Team,
+};
 
 fn all_access() -> Access {
     let access = Access::READ | Access::WRITE | Access::LOCAL_WRITE;
@@ -33,20 +36,18 @@ impl Memories {
     fn new() -> Memories {
         let notified = Rc::new(Cell::new(0));
         let to = notified.clone();
-        let p = Pair::new(options().on_written(move |_, value| to.set(value)), options());
+        let p = Pair::new(
+            options().on_written(move |_, value| to.set(value)),
+            options(),
+        );
         let local = Region::new(&p.ctx, 4096, all_access()).unwrap();
-        let remote = Region::from_vec(&p.ctx, vec![0; 4096], all_access()).unwrap();
+        let remote =
+            Region::from_vec(&p.ctx, vec![0; 4096], all_access()).unwrap();
         local.register(&p.client).unwrap();
         let key = remote.key(&p.server).unwrap();
         let key = Key::from_bytes(key.as_bytes()).unwrap();
         assert_eq!(key.reach().unwrap().0, 4096);
-        Memories {
-            local,
-            remote,
-            key,
-            notified,
-            p,
-        }
+        Memories { local, remote, key, notified, p }
     }
 }
 
@@ -87,7 +88,8 @@ fn notifies() {
     let m = Memories::new();
 
     m.local.store(0, 99).unwrap();
-    let write = m.p.client.at(&m.key, 0).notify(5).timeout(Duration::from_secs(20));
+    let write =
+        m.p.client.at(&m.key, 0).notify(5).timeout(Duration::from_secs(20));
     write.write(&m.local, 0..8).unwrap().wait(LONG).unwrap();
     until(&m.p.ctx, || m.notified.get() == 5);
     assert_eq!(m.remote.load(0).unwrap(), 99);
@@ -136,9 +138,8 @@ fn key_in_setup_data() {
         *to.borrow_mut() = Some(req.accept(opts).unwrap());
     });
     let listener = ctx.listen("127.0.0.1", "0", on).unwrap();
-    let ep = ctx
-        .connect_wait("127.0.0.1", &listener.service(), options())
-        .unwrap();
+    let ep =
+        ctx.connect_wait("127.0.0.1", &listener.service(), options()).unwrap();
     let local = Region::new(&ctx, len, Access::LOCAL_WRITE).unwrap();
     let key = Key::from_bytes(&ep.peer_data().unwrap()).unwrap();
 
@@ -198,7 +199,8 @@ fn team_of_two() {
     let member = |rank: u32, addresses: [String; 2], both: Arc<Barrier>| {
         let ctx = Context::new().unwrap();
         let list = [addresses[0].as_str(), addresses[1].as_str()];
-        let team = Team::connect(&ctx, &list, rank, Duration::from_secs(30)).unwrap();
+        let team =
+            Team::connect(&ctx, &list, rank, Duration::from_secs(30)).unwrap();
 
         team.wait(LONG).unwrap();
         let mine = vec![i64::from(rank) + 1, 10];

@@ -48,12 +48,7 @@ impl Pair {
             place.borrow().as_ref().map_or(false, |ep| ep.is_connected())
         });
         let server = place.borrow_mut().take().expect("accepted");
-        Pair {
-            server,
-            client,
-            listener,
-            ctx,
-        }
+        Pair { server, client, listener, ctx }
     }
 
     pub fn plain() -> Pair {
