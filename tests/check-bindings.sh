@@ -17,11 +17,12 @@ wrong()
 	bad=1
 }
 
-# made DIRECTORY: prints the words rdmamsg_... of a binding's sources
+# made DIRECTORY: prints the words rdmamsg_... of a binding's sources, without
+# those of declarations
 made()
 {
 	find "$1" \( -name samples -o -name tests -o -name bench -o \
-	    -name build \) -prune -o \
+	    -name build -o -name target -o -name rdmamsg-sys \) -prune -o \
 	    -type f ! -name left-out ! -name '*.md' -exec cat {} + |
 	grep -a -o 'rdmamsg_[a-z0-9_]*' | sort -u
 }

@@ -14,7 +14,7 @@ host_steps="tsan tsan-check distcheck check san-check quickstart installed
 	soft-programs big python cxx
 	san-check-rest tsan-check-rest distcheck-rest clang pages switches cross
 	model soft-samples-rest quickstart-rest fresh python-rest
-	cxx-rest"
+	cxx-rest rust"
 patient_steps="soft-fault soft-asan soft-hostile soft-twohost soft-samples soft-ib
 	soft-no-vm chaos soft-below soft-iwarp soft-disorder
 	soft soft-no-vm-rest soft-apps soft-hostile-iwarp
@@ -30,7 +30,7 @@ machines_steps="twohost twohost-rest siw-twohost vm big-vm"
 rest_steps="san-check-rest tsan-check-rest distcheck-rest clang pages switches cross
 	model soft soft-no-vm-rest soft-samples-rest quickstart-rest fresh soft-apps
 	soft-hostile-iwarp
-	oldnew chaos-asan python-rest cxx-rest
+	oldnew chaos-asan python-rest cxx-rest rust
 	integration-rest san-integration-rest hostile fault-rest samples-rest
 	siw-rest twohost-rest siw-twohost vm big-vm"
 named_steps="quick packages autogen"
@@ -520,6 +520,20 @@ cxx_rest()
 	sh "$top/bindings/cxx/tests/projects.sh" "$work/gcc" || [ $? -eq 77 ]
 }
 
+# rust: three links, valgrind, linters; run.sh says why it skips
+rust()
+{
+	rust_status=0
+	LINKS='ethernet ib iwarp' VALGRIND=1 LINT=1 TEST_TIMEOUT=900 JOBS=$jobs \
+		sh "$top/bindings/rust/tests/run.sh" "$work/gcc" ||
+		rust_status=$?
+	case $rust_status in
+	0)	echo 'ok rust' ;;
+	77)	;;
+	*)	return 1 ;;
+	esac
+}
+
 chaos_asan()
 {
 	# shellcheck disable=SC2086 # words
@@ -632,6 +646,7 @@ run_step()
 	cxx)	FILES=$cxx_tests on_cxx gcc c++20 g++ ;;
 	cxx-rest)
 		cxx_rest ;;
+	rust)	rust ;;
 	chaos)	sh "$top/tests/chaos/run.sh" "$work/gcc" $chaos_round ;;
 	chaos-asan)
 		chaos_asan ;;

@@ -33,6 +33,8 @@
 //! The feature `tokio` adds asynchronous use: the module `aio`.
 #![deny(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
+// each callback has a type of its own
+#![allow(clippy::type_complexity)]
 
 #[cfg(feature = "tokio")]
 pub mod aio;
