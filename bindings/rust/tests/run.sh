@@ -137,8 +137,9 @@ lint()
 }
 
 "$cargo" test -q -j "${JOBS:-1}" --offline --features tokio --no-run \
-	--tests --examples --message-format json >"$work/programs" 2>"$work/err" ||
-{
+	--tests --message-format json >"$work/programs" 2>"$work/err" &&
+"$cargo" build -q -j "${JOBS:-1}" --offline --features tokio --examples \
+	2>"$work/err" || {
 	grep -o '"rendered":"[^"]*"' "$work/programs" | head -n 20
 	cat "$work/err"
 	echo 'not ok rust build'

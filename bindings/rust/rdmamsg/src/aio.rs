@@ -11,7 +11,8 @@
 //! # rt.block_on(async {
 //! let ctx = aio::Context::new(rdmamsg::Context::new()?)?;
 //! let listener = ctx.listen("127.0.0.1", "0", ListenOptions::new())?;
-//! let client = ctx.connect("127.0.0.1", &listener.service(), EndpointOptions::new());
+//! let service = listener.service();
+//! let client = ctx.connect("127.0.0.1", &service, EndpointOptions::new());
 //! let server = listener.accept(EndpointOptions::new());
 //! ctx.run_until(async {
 //!     let (client, server) = tokio::join!(client, server);

@@ -382,14 +382,14 @@ unsafe extern "C" fn on_event(
     core.guard((), || {
         if let Some(f) = &mut core.on.borrow_mut().on_event {
             // SAFETY: the texts and the endpoint are valid during the call.
-            f(&unsafe { event_of(ev) });
+            f(&unsafe { event_of(&core, ev) });
         }
     });
 }
 
 /// # Safety
 /// The event and what it points to are valid.
-unsafe fn event_of(ev: &sys::rdmamsg_event) -> Event {
+unsafe fn event_of(core: &Core, ev: &sys::rdmamsg_event) -> Event {
     // SAFETY: the texts are strings, and the endpoint is of this crate.
     unsafe {
         Event {
@@ -397,7 +397,7 @@ unsafe fn event_of(ev: &sys::rdmamsg_event) -> Event {
             name: text_of(ev.name),
             device: text_of(ev.device),
             port: ev.port,
-            endpoint: (!ev.ep.is_null()).then(|| Endpoint::of(ev.ep)),
+            endpoint: core.has_endpoint(ev.ep).then(|| Endpoint::of(ev.ep)),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::os::raw::c_int;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
@@ -31,6 +31,7 @@ pub(crate) struct Core {
     leaked: Cell<bool>,
     panics: RefCell<VecDeque<Box<dyn Any + Send>>>,
     messages: RefCell<Messages>,
+    endpoints: RefCell<HashSet<*const sys::rdmamsg_ep>>,
     kept: RefCell<Vec<Box<dyn Any>>>,
     dying: RefCell<Vec<Box<dyn FnMut() -> bool>>>,
     pub(crate) on: RefCell<ContextHandlers>,
@@ -56,6 +57,7 @@ impl Core {
             leaked: Cell::new(false),
             panics: RefCell::default(),
             messages: RefCell::default(),
+            endpoints: RefCell::default(),
             kept: RefCell::default(),
             dying: RefCell::default(),
             on: RefCell::new(on),
@@ -84,6 +86,29 @@ impl Core {
         } else {
             Err(ended("the context is closed"))
         }
+    }
+
+    /// An error from the beginning of the context's end on, which first ends
+    /// listeners and requests. Callbacks of endpoints follow.
+    pub(crate) fn before_close(&self) -> Result<()> {
+        self.live()?;
+        if self.closing.get() {
+            return Err(ended("the context closes"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn add_endpoint(&self, ep: *const sys::rdmamsg_ep) {
+        self.endpoints.borrow_mut().insert(ep);
+    }
+
+    pub(crate) fn remove_endpoint(&self, ep: *const sys::rdmamsg_ep) {
+        self.endpoints.borrow_mut().remove(&ep);
+    }
+
+    /// False: the endpoint is of a team.
+    pub(crate) fn has_endpoint(&self, ep: *const sys::rdmamsg_ep) -> bool {
+        self.endpoints.borrow().contains(&ep)
     }
 
     /// Keeps a panic for the end of the call that runs the callback.

@@ -31,23 +31,23 @@ pub struct Request {
 impl Request {
     /// The request, or an error after the end of its context.
     pub(crate) fn raw(&self) -> Result<*mut sys::rdmamsg_request> {
-        self.core.live()?;
+        self.core.before_close()?;
         Ok(self.req)
     }
 
     /// The peer's hello_data.
-    pub fn data(&self) -> &[u8] {
+    pub fn data(&self) -> Vec<u8> {
         let mut len = 0;
         if self.raw().is_err() {
-            return &[];
+            return Vec::new();
         }
         // SAFETY: the request is valid until its answer, which takes it.
         unsafe {
             let data = sys::rdmamsg_request_data(self.req, &mut len);
             if data.is_null() {
-                return &[];
+                return Vec::new();
             }
-            slice::from_raw_parts(data as *const u8, len)
+            slice::from_raw_parts(data as *const u8, len).to_vec()
         }
     }
 
@@ -107,7 +107,7 @@ impl Request {
 
 impl Drop for Request {
     fn drop(&mut self) {
-        if !self.req.is_null() && self.core.is_open() {
+        if !self.req.is_null() && self.core.before_close().is_ok() {
             // SAFETY: the request has no answer yet.
             unsafe { sys::rdmamsg_request_reject(self.req, ptr::null(), 0) };
         }
@@ -229,7 +229,7 @@ impl State {
     }
 
     fn raw(&self) -> Result<*mut sys::rdmamsg_listener> {
-        self.core.live()?;
+        self.core.before_close()?;
         if self.listener.get().is_null() {
             return Err(ended("the listener is closed"));
         }

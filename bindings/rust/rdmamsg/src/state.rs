@@ -51,6 +51,7 @@ impl State {
     /// The library has begun to connect or to accept: it calls on_closed.
     pub(crate) fn begin(self: &Rc<Self>, ep: *mut sys::rdmamsg_ep) {
         self.ep.set(ep);
+        self.core.add_endpoint(ep);
         // SAFETY: the endpoint is new. on_closed() takes the reference.
         unsafe { sys::rdmamsg_ep_hold(ep) };
         std::mem::forget(self.clone());
@@ -310,6 +311,7 @@ unsafe extern "C" fn on_closed(
     let state =
         unsafe { Rc::from_raw(sys::rdmamsg_ep_user(ep) as *const State) };
     let core = state.core.clone();
+    core.remove_endpoint(ep);
     core.guard((), || {
         // SAFETY: the reason is valid during the call.
         let why = Rc::new(unsafe { Reason::copy(&*why) });

@@ -131,7 +131,7 @@ fn key_in_setup_data() {
     let len = memory.len();
     let remote = Region::from_vec(&ctx, memory.clone(), Access::READ).unwrap();
     let server = Rc::new(RefCell::new(None));
-    let (to, region) = (server.clone(), remote.clone());
+    let (to, region) = (server, remote.clone());
     let on = ListenOptions::new().on_request(move |req| {
         let key = req.key(&region).unwrap();
         let opts = options().setup_data(key.as_bytes());
