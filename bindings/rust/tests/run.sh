@@ -106,14 +106,46 @@ sample()
 	sample_status=$?
 	kill "$server"
 	wait "$server" 2>/dev/null
-	if [ $sample_status -eq 0 ] && cmp -s "$work/out" "$here/$name.out"
+	said "$name"
+}
+
+# said NAME: what the client of a sample has printed is NAME.out
+said()
+{
+	if [ $sample_status -eq 0 ] && cmp -s "$work/out" "$here/$1.out"
 	then
-		echo "ok rust sample $name"
+		echo "ok rust sample $1"
 	else
 		cat "$work/out"
-		echo "not ok rust sample $name"
+		echo "not ok rust sample $1"
 		status=1
 	fi
+}
+
+# kv: commands to the server of samples/kv, and what it says
+kv()
+{
+	if [ ! -x "$build/samples/kv-server" ]
+	then
+		echo 'skip rust sample kv # no kv-server'
+		return
+	fi
+	rm -f "$work/data"*
+	"$build/samples/kv-server" 127.0.0.1 0 0 "$work/data" >"$work/port" &
+	server=$!
+	# shellcheck disable=SC2034 # a count
+	for try in $(seq 300)
+	do
+		port=$(sed -n 's/^listening on port //p' "$work/port")
+		[ -z "$port" ] || break
+		sleep 0.1
+	done
+	timeout 60 "$work/target/debug/examples/kv" 127.0.0.1 "$port" \
+		<"$here/kv.in" >"$work/out" 2>&1
+	sample_status=$?
+	kill "$server"
+	wait "$server" 2>/dev/null
+	said kv
 }
 
 lint()
@@ -136,10 +168,15 @@ lint()
 	esac
 }
 
-"$cargo" test -q -j "${JOBS:-1}" --offline --features tokio --no-run \
-	--tests --message-format json >"$work/programs" 2>"$work/err" &&
-"$cargo" build -q -j "${JOBS:-1}" --offline --features tokio --examples \
-	2>"$work/err" || {
+compile()
+{
+	"$cargo" test -q -j "${JOBS:-1}" --offline --features tokio --no-run \
+		--tests --message-format json >"$work/programs" 2>"$work/err" &&
+		"$cargo" build -q -j "${JOBS:-1}" --offline --features tokio \
+			--examples 2>"$work/err"
+}
+
+compile || {
 	grep -o '"rendered":"[^"]*"' "$work/programs" | head -n 20
 	cat "$work/err"
 	echo 'not ok rust build'
@@ -161,11 +198,12 @@ then
 		report "valgrind $name" valgrind -q --error-exitcode=9 \
 			--leak-check=full --errors-for-leak-kinds=definite \
 			--suppressions="$here/valgrind.supp" \
-			"$(program "$name")" --test-threads=1
+			"$(program "$name")" --test-threads=1 --skip leaked
 	done
 fi
 sample echo hello
 sample rpc
+kv
 report documentation "$cargo" test -q -j "${JOBS:-1}" --offline \
 	--features tokio --doc -p rdmamsg -- --test-threads=1
 [ -z "${LINT:-}" ] || lint
