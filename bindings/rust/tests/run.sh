@@ -5,11 +5,11 @@
 #
 # Runs the tests of the Rust binding on the soft HCA, once for each of the words
 # of LINKS ("ethernet ib iwarp"), then the samples and the examples of the
-# documentation. Without TEST, all. Crates come from the distribution's packages,
-# and what is built goes to BUILDDIR/rust. With VALGRIND=1 the tests also run
-# under valgrind, and with LINT=1 rustfmt, clippy and generate.sh -c judge the
-# sources. Prints 'ok NAME', 'not ok NAME' or 'skip NAME # reason'. Exits with 77
-# if there is no cargo or a crate is missing.
+# documentation. Without TEST, all. Crates come from the packages of the
+# distribution, and what is built goes to BUILDDIR/rust. With VALGRIND=1 the tests
+# also run under valgrind, and with LINT=1 rustfmt, clippy and generate.sh -c
+# judge the sources. Prints 'ok NAME', 'not ok NAME' or 'skip NAME # reason'.
+# Exits with 77 if there is no cargo or a crate is missing.
 
 set -u
 
@@ -17,7 +17,7 @@ here=$(cd "$(dirname "$0")" && pwd) || exit
 [ $# -ge 1 ] || { sed -n 's/^# \(Usage: \)/\1/p' "$0" >&2; exit 2; }
 build=$(cd "$1" && pwd) || exit
 shift
-tests=${*:-connect messages callbacks lifetime onesided group aio}
+tests=${*:-connect messages callbacks lifetime onesided group aio allocations}
 registry=/usr/share/cargo/registry
 # that of the distribution fits its crates
 cargo=${CARGO:-/usr/bin/cargo}

@@ -187,3 +187,30 @@ fn leaked() {
     std::mem::forget(p.client.send_owned(vec![0; 100_000], 0));
     drop(p);
 }
+
+/// In a child of fork() calls fail, and objects end.
+#[test]
+fn forked() {
+    let p = Pair::plain();
+    p.client.send("x").unwrap();
+    let msg = p.server.recv(LONG).unwrap();
+
+    // SAFETY: the child only calls what it may, and exits.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0);
+    if pid == 0 {
+        let fails = matches!(p.ctx.process(), Err(Error::Forked(_)))
+            && matches!(p.client.send("y"), Err(Error::Forked(_)))
+            && matches!(p.server.recv(SHORT), Err(Error::Forked(_)));
+        drop(p);
+        drop(msg);
+        // SAFETY: nothing of the parent ends here.
+        unsafe { libc::_exit(i32::from(!fails)) };
+    }
+    let mut status = 0;
+    // SAFETY: the child is of this process.
+    assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+    assert_eq!(status, 0);
+    p.server.send_message(msg, 0).unwrap();
+    assert_eq!(&*p.client.recv(LONG).unwrap(), b"x");
+}
