@@ -33,7 +33,7 @@ const OK: u16 = 32;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// What the server has answered.
+/// The server's answer.
 struct Answer {
     kind: u16,
     number: u64,

@@ -7,7 +7,8 @@
 //! ```
 //! use rdmamsg::{aio, EndpointOptions, ListenOptions};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+//! # use tokio::runtime::Builder;
+//! # let rt = Builder::new_current_thread().enable_all().build()?;
 //! # rt.block_on(async {
 //! let ctx = aio::Context::new(rdmamsg::Context::new()?)?;
 //! let listener = ctx.listen("127.0.0.1", "0", ListenOptions::new())?;

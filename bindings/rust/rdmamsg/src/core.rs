@@ -74,7 +74,7 @@ impl Core {
         !self.ctx.get().is_null()
     }
 
-    /// True if the context could not be closed, so that its memory stays in use.
+    /// True if the context could not be closed: its memory stays in use.
     pub(crate) fn is_leaked(&self) -> bool {
         self.leaked.get()
     }

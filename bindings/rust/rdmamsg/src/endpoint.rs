@@ -18,8 +18,8 @@ use crate::pending::Pending;
 use crate::reason::Reason;
 use crate::state::State;
 
-/// A handle to an endpoint. When the last handle is dropped, the endpoint begins
-/// to close gracefully, unless it is detached. Its callbacks go on until
+/// A handle to an endpoint. When the last handle is dropped, the endpoint
+/// begins to close gracefully, unless it is detached. Its callbacks go on until
 /// `on_closed`. It ends at the latest with its context.
 ///
 /// ```compile_fail
@@ -272,7 +272,7 @@ impl Endpoint {
         })
     }
 
-    /// Allocates a message in registered memory, for [`Endpoint::send_message`].
+    /// Allocates a message in registered memory: [`Endpoint::send_message`].
     pub fn alloc(&self, len: usize) -> Result<Message> {
         let ep = self.raw()?;
         let mut msg = ptr::null_mut();
@@ -346,7 +346,7 @@ impl Endpoint {
         let ep = self.raw()?;
         let begun =
             Pending::begin(&self.state.core, msg.clone(), |cookie, msg| {
-                // SAFETY: the endpoint is held, and the new reference the library's.
+                // SAFETY: the endpoint is held; the library gets a reference.
                 unsafe { send_reference(ep, msg.raw(), tag, cookie) }
             });
         Ok(begun?)

@@ -13,7 +13,7 @@ use crate::reason::{Cause, Reason};
 /// The result of a call.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What an error says: its number, a sentence, and the reason if a connection
+/// The content of an error: its number, a sentence, and the reason if a connection
 /// has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -208,7 +208,7 @@ impl From<Error> for io::Error {
 pub struct Unsent<T> {
     /// Why nothing was sent.
     pub error: Error,
-    /// What the call was given.
+    /// The value that the call was given.
     pub value: T,
 }
 

@@ -97,9 +97,9 @@ impl CFailover {
 pub enum PathChange {
     /// An alternate path is ready.
     Armed,
-    /// It is now the path in use.
+    /// The alternate path is now the one in use.
     Migrated,
-    /// It is not ready any more.
+    /// The alternate path is not ready any more.
     Lost,
     /// There is no connection; another is tried.
     Down,

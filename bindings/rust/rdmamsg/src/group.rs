@@ -168,14 +168,14 @@ struct State {
     on: RefCell<Handlers>,
 }
 
-/// A handle to a group. When the last one is dropped, the group begins to leave.
+/// A handle to a group, which begins to leave when the last one is dropped.
 pub struct Group {
     state: Rc<State>,
 }
 
 impl Group {
-    /// Joins a group: a multicast address or an MGID. `on_joined` or `on_closed`
-    /// follows.
+    /// Joins a group: a multicast address or an MGID. `on_joined` or
+    /// `on_closed` follows.
     pub fn join(
         ctx: &Context,
         address: &str,
@@ -317,7 +317,7 @@ unsafe fn call(
     group: *mut sys::rdmamsg_group,
     f: impl FnOnce(&Group, &mut Handlers),
 ) {
-    // SAFETY: the user pointer is the state, of which on_closed has a reference.
+    // SAFETY: the user pointer is the state, with a reference for on_closed.
     let state = unsafe {
         let state = sys::rdmamsg_group_user(group) as *const State;
         Rc::increment_strong_count(state);

@@ -65,7 +65,7 @@ impl Key {
         Ok(Key(key))
     }
 
-    /// What the program sends.
+    /// The bytes that the program sends.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0.bytes
     }

@@ -8,7 +8,8 @@
 //! # fn main() -> rdmamsg::Result<()> {
 //! let ctx = Context::new()?;
 //! let listener = ctx.listen("127.0.0.1", "0", ListenOptions::new())?;
-//! let client = ctx.connect("127.0.0.1", &listener.service(), EndpointOptions::new())?;
+//! let service = listener.service();
+//! let client = ctx.connect("127.0.0.1", &service, EndpointOptions::new())?;
 //! let server = listener.accept(EndpointOptions::new(), None)?;
 //!
 //! client.connected(None)?;

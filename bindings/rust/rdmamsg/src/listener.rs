@@ -170,7 +170,7 @@ impl ListenOptions {
         backlog: u32;
         /// Unanswered requests.
         max_requests: u32;
-        /// These, and peers that are not connected yet.
+        /// Unanswered requests and peers that are not connected yet.
         max_half_open: u32;
         /// From accepting until the peer is connected.
         setup_timeout: Duration;

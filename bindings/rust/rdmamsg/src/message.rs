@@ -16,8 +16,8 @@ use crate::error::{check, Result, Unsent};
 
 /// A message that was received or allocated: its bytes, without a copy.
 ///
-/// It gives its memory back when it is dropped, also after the end of its
-/// context. It belongs to the context's thread; [`Message::share`] makes one
+/// The message gives its memory back when it is dropped, also after the end of
+/// its context. It belongs to the context's thread; [`Message::share`] makes one
 /// for any thread.
 ///
 /// ```compile_fail
@@ -181,8 +181,8 @@ impl Drop for Shared {
     }
 }
 
-/// One of several owners of a message, in any thread, also after the end of the
-/// context.
+/// A reference to a message of several owners, for any thread, also after the
+/// end of the context.
 ///
 /// ```
 /// fn any_thread<T: Send + Sync>() {}

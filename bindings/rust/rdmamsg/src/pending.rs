@@ -17,7 +17,7 @@ use crate::error::{Error, Result, Unsent};
 
 type Then<T> = Box<dyn FnOnce(Result<T>)>;
 
-/// What the library's cookie points to, whatever the type of the value is.
+/// The part of a slot that the cookie points to, for values of any type.
 #[repr(C)]
 struct Head {
     finish: unsafe fn(*const Head, c_int),
@@ -174,7 +174,7 @@ impl<T: 'static> Pending<T> {
         }
     }
 
-    /// What the library knows the operation by.
+    /// The cookie by which the library knows the operation.
     pub(crate) fn cookie(&self) -> *mut c_void {
         Rc::as_ptr(&self.slot) as *mut c_void
     }

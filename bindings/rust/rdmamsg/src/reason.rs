@@ -12,7 +12,7 @@ use rdmamsg_sys as sys;
 pub enum Who {
     /// The connection has not begun to end.
     Nobody,
-    /// This program, or one of its limits.
+    /// The program on this side, or one of its limits.
     Local,
     /// The peer closed, rejected or misbehaved.
     Peer,
