@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! kv HOST PORT: a client of samples/kv. Commands from standard input: 'put KEY
-//! VALUE', 'get KEY', 'ask KEY', 'delete KEY', 'add NAME NUMBER'. 'get' reads the
-//! server's memory, 'add' counts there, and the others ask the server. The format
-//! of the bytes is that of samples/kv/wire.h.
+//! VALUE', 'get KEY', 'ask KEY', 'delete KEY', 'add NAME NUMBER'. 'get' reads
+//! the server's memory, 'add' counts there, and the others ask the server. The
+//! format of the bytes is that of samples/kv/wire.h.
 
 use std::env;
 use std::io::{stdin, BufRead};

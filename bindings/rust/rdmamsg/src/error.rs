@@ -13,8 +13,8 @@ use crate::reason::{Cause, Reason};
 /// The result of a call.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The content of an error: its number, a sentence, and the reason if a connection
-/// has ended.
+/// The content of an error: its number, a sentence, and the reason if a
+/// connection has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     errno: c_int,

@@ -23,10 +23,10 @@
 //! [`SharedMessage`], keys and errors go to any.
 //!
 //! **Callbacks** are closures, stored once in the options: a message allocates
-//! nothing. They run in calls that drive the context, such as [`Context::wait`].
-//! A panic of a callback does not enter the library: it goes on in the caller
-//! of that call, and no connection ends. If several callbacks panic, each of the
-//! next calls goes on with one.
+//! nothing. They run in calls that drive the context, such as
+//! [`Context::wait`]. A panic of a callback does not enter the library: it goes
+//! on in the caller of that call, and no connection ends. If several callbacks
+//! panic, each of the next calls goes on with one.
 //!
 //! **Memory** that a device reads or writes belongs to the operation until its
 //! end: see [`Pending`].

@@ -17,8 +17,8 @@ use crate::error::{check, Result, Unsent};
 /// A message that was received or allocated: its bytes, without a copy.
 ///
 /// The message gives its memory back when it is dropped, also after the end of
-/// its context. It belongs to the context's thread; [`Message::share`] makes one
-/// for any thread.
+/// its context. It belongs to the context's thread; [`Message::share`] makes
+/// one for any thread.
 ///
 /// ```compile_fail
 /// fn any_thread<T: Send>() {}

@@ -135,7 +135,8 @@ impl EndpointOptions {
         on_resumed(&Endpoint);
         /// The connection has ended, or connecting has failed: the last call.
         on_closed(&Endpoint, &Reason);
-        /// The peer's write with this value has arrived: [`crate::Target::notify`].
+        /// The peer's write with this value has arrived:
+        /// [`crate::Target::notify`].
         on_written(&Endpoint, u32);
         /// A path was armed, lost or taken: see [`Failover`].
         on_path(&Endpoint, &PathEvent);

@@ -99,8 +99,8 @@ pub(crate) unsafe fn complete_late(cookie: *mut c_void, status: c_int) {
 
 /// An operation under way. It has what the device reads or writes, and gives it
 /// back at its end: by [`Pending::wait`], to the function of [`Pending::then`],
-/// or by `await`. If it is dropped, the operation goes on, and the library frees
-/// the memory after its end.
+/// or by `await`. If it is dropped, the operation goes on, and the library
+/// frees the memory after its end.
 #[must_use = "the end of the operation is not seen"]
 pub struct Pending<T> {
     slot: Rc<Slot<T>>,

@@ -67,7 +67,8 @@ impl Remote {
         }
         let job: Job = Box::new(job);
         let arg = Box::into_raw(Box::new(job));
-        // SAFETY: the lock keeps the context open; run_job() frees the argument.
+        // SAFETY: the lock keeps the context open; run_job() frees the
+        // argument.
         let ret =
             unsafe { sys::rdmamsg_submit(ctx, Some(run_job), arg.cast()) };
         if ret == 0 {

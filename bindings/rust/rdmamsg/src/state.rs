@@ -60,7 +60,8 @@ impl State {
     /// # Safety
     /// The endpoint is valid, and of this crate.
     pub(crate) unsafe fn of(ep: *const sys::rdmamsg_ep) -> Rc<State> {
-        // SAFETY: the user pointer of an endpoint is its state, until on_closed.
+        // SAFETY: the user pointer of an endpoint is its state, until
+        // on_closed.
         unsafe {
             let state = sys::rdmamsg_ep_user(ep) as *const State;
             Rc::increment_strong_count(state);

@@ -152,8 +152,8 @@ impl Target<'_> {
         post(self.ep, op, 0, set_result)
     }
 
-    /// Writes `desired` to an integer of 8 bytes if it has the value `expected`.
-    /// The result is its value before.
+    /// Writes `desired` to an integer of 8 bytes if it has the value
+    /// `expected`. The result is its value before.
     pub fn compare_swap(
         self,
         expected: u64,

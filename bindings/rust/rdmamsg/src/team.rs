@@ -212,8 +212,8 @@ impl Team {
 }
 
 impl Drop for Team {
-    /// An operation that runs has no end then. Its memory stays until the end of
-    /// the context, because devices may still reach it.
+    /// An operation that runs has no end then. Its memory stays until the end
+    /// of the context, because devices may still reach it.
     fn drop(&mut self) {
         if let Ok(team) = self.raw() {
             // SAFETY: the team is open, and nothing uses it after this.
