@@ -158,6 +158,7 @@ void end_abort(struct end *e)
 	sim_trace("%d: aborts\n", e->index);
 	totals.aborts++;
 	aborted = true;
+	e->left = true;
 	e->aborts = !ends_already(e);
 	e->may_abort = false;
 	e->closing = true;
@@ -177,7 +178,7 @@ void end_quit(struct end *e)
 {
 	sim_trace("%d: closes its context\n", e->index);
 	totals.quits++;
-	aborted = e->aborts = true;
+	aborted = e->aborts = e->left = true;
 	e->closing = true;
 	e->paused = false;
 	rdmamsg_close(e->ctx);

@@ -51,7 +51,7 @@ static void query(struct end *e)
 	    rdmamsg_ep_path_query(e->ep, &path) ||
 	    (!plain && !rdmamsg_ep_history(e->ep, text, sizeof(text))))
 		sim_fail("%d: query: %s", e->index, rdmamsg_error());
-	if (flow.paused != e->paused && !e->aborts)
+	if (flow.paused != e->paused && !e->left)
 		sim_fail("%d: paused is %u", e->index, flow.paused);
 	if (path.down != e->down || path.resumes != e->resumes)
 		sim_fail("%d: down %u, %u times resumed", e->index, path.down,

@@ -72,6 +72,7 @@ struct end {
 	/* flow.c: left to do */
 	uint32_t pauses, cancels;
 	bool may_abort, may_quit, aborts;
+	bool left;			/* called abort, be it the cause or not */
 	bool paused;
 	bool calling;			/* a call, which runs no callback */
 	/* inside.c */
