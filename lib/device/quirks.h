@@ -111,7 +111,8 @@ struct quirks {
 	/*
 	 * A request that TCP does not take, mostly because the connection has
 	 * ended, completes with IBV_WC_LOC_QP_OP_ERR, and raises
-	 * IBV_EVENT_QP_FATAL (Linux 6.1, siw_qp_tx.c, siw_qp_sq_process()). On
+	 * IBV_EVENT_QP_FATAL (Linux 6.1, siw_qp_tx.c, siw_qp_sq_process()). Or
+	 * posting it fails with ENOTCONN (siw_verbs.c, siw_post_send()). On
 	 * other devices the device has failed.
 	 */
 	bool ends_as_local_error;

@@ -198,6 +198,13 @@ void rdmamsg__ep_removed(struct rdmamsg_ep *ep)
 	rdmamsg__ep_kill(ep);
 }
 
+/* siw refuses requests of a connection that ends, before anything tells. */
+static bool is_ended_here(const struct rdmamsg_ep *ep, int err)
+{
+	return err == -ENOTCONN && ep->lane.dev &&
+	       rdmamsg__quirks(ep->lane.dev->device)->ends_as_local_error;
+}
+
 void rdmamsg__ep_device_failed(struct rdmamsg_ep *ep, int err, const char *what)
 {
 	if (err == -EIO && ep->lane.dev &&
@@ -205,6 +212,11 @@ void rdmamsg__ep_device_failed(struct rdmamsg_ep *ep, int err, const char *what)
 		rdmamsg__ep_removed(ep);
 		return;
 	}
+	if (is_ended_here(ep, err))
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,
+				   RDMAMSG_CAUSE_TRANSPORT, -ECONNRESET, "%s",
+				   rdmamsg__unsent_text());
+	/* the first reason counts */
 	rdmamsg__ep_reason(ep, RDMAMSG_WHO_DEVICE, RDMAMSG_CAUSE_TRANSPORT, err,
 			   "%s failed: %s", what, strerror(-err));
 	rdmamsg__ep_kill(ep);

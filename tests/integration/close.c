@@ -297,8 +297,15 @@ static void close_alone(void)
 
 /*
  * The peer's program is stopped, and its device works. On iWARP nothing tells
- * whether it does.
+ * whether it does. On siw it may look so: the clock of the test passes while a
+ * PING waits in the kernel for the processor.
  */
+static bool is_of_the_stopped(enum rdmamsg_who who)
+{
+	return (who == RDMAMSG_WHO_NETWORK && test_iwarp()) ||
+	       (who == RDMAMSG_WHO_PEER && (!test_iwarp() || test_on_siw()));
+}
+
 static void close__peer_is_stopped_IS_OF_THE_PEER(void **state)
 {
 	static const struct rdmamsg_failover failover = {
@@ -316,8 +323,7 @@ static void close__peer_is_stopped_IS_OF_THE_PEER(void **state)
 		send_load(n % LOADS);
 		close_alone();
 		assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_TIMEOUT);
-		assert_int_equal(p.c.why.who, test_iwarp() ?
-				 RDMAMSG_WHO_NETWORK : RDMAMSG_WHO_PEER);
+		assert_true(is_of_the_stopped(p.c.why.who));
 		WAIT_PASSING(p.s.closed);
 		pair_fini(&p);
 	}

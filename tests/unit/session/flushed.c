@@ -156,6 +156,53 @@ static void local_error__of_others_BLAMES_THE_DEVICE(void **state)
 	assert_int_equal(client.why.error, -ENETDOWN);
 }
 
+static int (*soft_post)(struct ibv_qp *qp, struct ibv_send_wr *wr,
+			struct ibv_send_wr **bad);
+
+/* The client's queue pair has left RTS, and nothing has told this process. */
+static int post_unconnected(struct ibv_qp *qp, struct ibv_send_wr *wr,
+			    struct ibv_send_wr **bad)
+{
+	if (qp != client.ep->lane.hot.qp)
+		return soft_post(qp, wr, bad);
+	*bad = wr;
+	return ENOTCONN;
+}
+
+static void fail_post(void)
+{
+	struct ibv_context_ops *ops =
+		&client.ep->lane.hot.qp->context->ops;
+
+	soft_post = ops->post_send;
+	ops->post_send = post_unconnected;
+	(void)rdmamsg_send(client.ep, "12345678", 8, 0, &client);
+	WAIT_FOR(client.closed);
+	ops->post_send = soft_post;
+	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_TRANSPORT);
+}
+
+static void unposted__on_siw_THE_CONNECTION_HAS_ENDED(void **state)
+{
+	struct rdmamsg_device *d = client.ep->lane.dev->device;
+	enum device_kind kind = d->kind;
+
+	d->kind = KIND_SIW;
+	fail_post();
+	d->kind = kind;
+	assert_int_equal(client.why.who, RDMAMSG_WHO_NETWORK);
+	assert_int_equal(client.why.error, -ECONNRESET);
+	text_has("could not be sent", true);
+}
+
+static void unposted__on_others_BLAMES_THE_DEVICE(void **state)
+{
+	fail_post();
+	assert_int_equal(client.why.who, RDMAMSG_WHO_DEVICE);
+	assert_int_equal(client.why.error, -ENOTCONN);
+	text_has("posting to the send queue failed", true);
+}
+
 int main(void)
 {
 #define CASE(f)	cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -165,6 +212,8 @@ int main(void)
 		CASE(flush__port_down_BLAMES_THE_NETWORK),
 		CASE(local_error__of_siw_THE_CONNECTION_HAS_ENDED),
 		CASE(local_error__of_others_BLAMES_THE_DEVICE),
+		CASE(unposted__on_siw_THE_CONNECTION_HAS_ENDED),
+		CASE(unposted__on_others_BLAMES_THE_DEVICE),
 	};
 
 	join_own_fabric("flushed");
