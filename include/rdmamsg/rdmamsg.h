@@ -150,9 +150,10 @@ int rdmamsg_shutdown(struct rdmamsg *ctx, int timeout_ms);
 
 /*
  * Aborts open endpoints, calls on_closed for each, and frees the context in a
- * bounded time. Messages that the program still has become invalid, except
- * those of rdmamsg_msg_ref(). ctx may be NULL. In a callback the call only logs
- * an error.
+ * bounded time. Listeners and requests end first, so on_closed must not use
+ * them. Messages that the program still has become invalid, except those of
+ * rdmamsg_msg_ref(). ctx may be NULL. In a callback the call only logs an
+ * error.
  */
 void rdmamsg_close(struct rdmamsg *ctx);
 

@@ -170,6 +170,44 @@ static void moved_from()
 }
 static const add a4("moved from", moved_from);
 
+/* Some objects end before on_closed of endpoints, others after. */
+static void in_callbacks_of_the_end()
+{
+	std::optional<rmsg::context> ctx(std::in_place);
+	std::optional<rmsg::listener> listener, another;
+	std::optional<rmsg::request> kept;
+	std::optional<rmsg::group> group;
+	std::optional<rmsg::timer> timer;
+	rmsg::listen_options opts;
+	rmsg::endpoint_options c;
+	bool ended = false;
+
+	opts.on_request = [&](rmsg::request req) { kept = std::move(req); };
+	listener = ctx->listen("127.0.0.1", "0", std::move(opts));
+	another = ctx->listen("127.0.0.1", "0");
+	timer.emplace(*ctx, [] {});
+	group.emplace(*ctx, "239.1.2.3");
+	c.on.on_closed = [&](rmsg::endpoint_ref, const rmsg::reason &) {
+		check(!*listener && !*kept, "they have ended");
+		check(kept->data().empty() && !listener->port(), "nothing");
+		check(!kept->try_accept(), "accept");
+		kept.reset();
+		listener.reset();
+		another.reset();
+		group.reset();
+		timer.reset();
+		ended = true;
+	};
+	rmsg::endpoint one = ctx->connect("127.0.0.1", listener->service(),
+					  std::move(c));
+	rmsg::endpoint two = ctx->connect("127.0.0.1", another->service());
+	until(*ctx, [&] { return kept.has_value(); });
+	ctx.reset();
+	check(ended && one.has_ended() && two.has_ended(), "ended");
+}
+static const add a9("destroyed in callbacks of the context's end",
+		    in_callbacks_of_the_end);
+
 /* The owner of an endpoint, a listener, a timer or the context goes away. */
 static void in_callbacks()
 {

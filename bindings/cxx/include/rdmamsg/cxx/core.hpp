@@ -203,6 +203,9 @@ public:
 		});
 	}
 
+	/* True in callbacks of the context's end. */
+	bool is_closing() const noexcept { return closing_; }
+
 	void close() noexcept
 	{
 		if (driving_) {
@@ -268,6 +271,14 @@ public:
 	explicit operator bool() const noexcept { return core_ != nullptr; }
 	/* Without an open context: nullptr, which C calls refuse. */
 	::rdmamsg *ctx() const noexcept { return core_ ? core_->ctx : nullptr; }
+	/*
+	 * True while there are listeners and requests: a context ends them
+	 * before it calls on_closed of endpoints.
+	 */
+	bool listens() const noexcept
+	{
+		return ctx() && !core_->is_closing();
+	}
 
 private:
 	core *core_ = nullptr;

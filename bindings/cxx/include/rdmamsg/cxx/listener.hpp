@@ -114,7 +114,7 @@ public:
 	const detail::core_ref &core() const noexcept { return core_; }
 	rdmamsg_request *native() const noexcept
 	{
-		return req_ && core_.ctx() ? req_ : nullptr;
+		return req_ && core_.listens() ? req_ : nullptr;
 	}
 	rdmamsg_request *release() noexcept
 	{
@@ -173,7 +173,7 @@ public:
 
 	rdmamsg_listener *native() const noexcept
 	{
-		return core.ctx() ? listener : nullptr;
+		return core.listens() ? listener : nullptr;
 	}
 
 	void close() noexcept
