@@ -53,6 +53,8 @@ sample()
 {
 	name=$1
 	shift
+	# the file of the sample before is there until the server's shell runs
+	rm -f "$work/port"
 	"$work/$name" 0 >"$work/port" &
 	server=$!
 	for try in $(seq 300)
