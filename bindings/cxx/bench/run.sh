@@ -4,7 +4,7 @@
 # Usage: run.sh BUILDDIR [ROUNDS]
 #
 # The same echo in C and in C++ on the soft HCA, in turns, compiled alike. Decides
-# no test.
+# no test. Exits with 77 if there is no compiler.
 
 set -eu
 
@@ -13,6 +13,10 @@ top=$here/../../..
 [ $# -ge 1 ] || { sed -n 's/^# \(Usage: \)/\1/p' "$0" >&2; exit 2; }
 build=$(cd "$1" && pwd)
 shift
+command -v "${CXX:-c++}" >/dev/null || {
+	echo "skip bench-cxx # no ${CXX:-c++}" >&2
+	exit 77
+}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM

@@ -5,7 +5,7 @@
 #
 # Runs the tests of the Rust binding on the soft HCA, once for each of the words
 # of LINKS ("ethernet ib iwarp"), then the samples and the examples of the
-# documentation. Without TEST, all. Crates come from the packages of the
+# documentation. Without TEST, all; "bench" and its options compare with C. Crates come from the packages of the
 # distribution, and what is built goes to BUILDDIR/rust. With VALGRIND=1 the tests
 # also run under valgrind, and with LINT=1 rustfmt, clippy and generate.sh -c
 # judge the sources. Prints 'ok NAME', 'not ok NAME' or 'skip NAME # reason'.
@@ -37,7 +37,7 @@ done
 
 work=$build/rust
 mkdir -p "$work/source/.cargo" || exit
-for name in Cargo.toml rustfmt.toml rdmamsg rdmamsg-sys samples
+for name in Cargo.toml rustfmt.toml rdmamsg rdmamsg-sys samples bench
 do
 	rm -rf "${work:?}/source/$name"
 	cp -Rp "$here/../$name" "$work/source" || exit
@@ -53,6 +53,12 @@ LIBRDMAMSG_DIR=$build/.libs CARGO_TARGET_DIR=$work/target
 RDMAMSG_DEVICE=soft RDMAMSG_SOFT_FABRIC="rust-$$" RUST_BACKTRACE=0
 export PATH LD_LIBRARY_PATH LIBRDMAMSG_DIR CARGO_TARGET_DIR RDMAMSG_DEVICE \
 	RDMAMSG_SOFT_FABRIC RUST_BACKTRACE
+
+case $tests in
+bench*)	# shellcheck disable=SC2086 # words
+	exec taskset -c 1 "$cargo" run -q -j "${JOBS:-1}" --offline --release \
+	    -p rdmamsg --example $tests ;;
+esac
 
 status=0
 
