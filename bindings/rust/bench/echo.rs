@@ -34,7 +34,10 @@ struct State {
     connected: Cell<bool>,
 }
 
-unsafe extern "C" fn echo(ep: *mut sys::rdmamsg_ep, msg: *mut sys::rdmamsg_msg) {
+unsafe extern "C" fn echo(
+    ep: *mut sys::rdmamsg_ep,
+    msg: *mut sys::rdmamsg_msg,
+) {
     // SAFETY: both are valid in the callback.
     unsafe {
         let data = sys::rdmamsg_msg_data(msg);
@@ -44,7 +47,10 @@ unsafe extern "C" fn echo(ep: *mut sys::rdmamsg_ep, msg: *mut sys::rdmamsg_msg) 
     }
 }
 
-unsafe extern "C" fn count(ep: *mut sys::rdmamsg_ep, msg: *mut sys::rdmamsg_msg) {
+unsafe extern "C" fn count(
+    ep: *mut sys::rdmamsg_ep,
+    msg: *mut sys::rdmamsg_msg,
+) {
     // SAFETY: both are valid, and the state outlives the context.
     unsafe {
         let s = &*(sys::rdmamsg_ep_user(ep) as *const State);
@@ -97,7 +103,13 @@ unsafe fn connect(ctx: *mut sys::rdmamsg, s: &State) -> *mut sys::rdmamsg_ep {
         lopts.user = user;
         lopts.handlers = &lon;
         assert_eq!(
-            sys::rdmamsg_listen(ctx, host.as_ptr(), any.as_ptr(), &lopts, &mut l),
+            sys::rdmamsg_listen(
+                ctx,
+                host.as_ptr(),
+                any.as_ptr(),
+                &lopts,
+                &mut l
+            ),
             0
         );
         on.size = size_of::<sys::rdmamsg_ep_handlers>();
@@ -106,9 +118,16 @@ unsafe fn connect(ctx: *mut sys::rdmamsg, s: &State) -> *mut sys::rdmamsg_ep {
         opts.size = size_of::<sys::rdmamsg_ep_options>();
         opts.user = user;
         opts.handlers = &on;
-        let port = CString::new(sys::rdmamsg_listener_port(l).to_string()).unwrap();
+        let port =
+            CString::new(sys::rdmamsg_listener_port(l).to_string()).unwrap();
         assert_eq!(
-            sys::rdmamsg_connect(ctx, host.as_ptr(), port.as_ptr(), &opts, &mut ep),
+            sys::rdmamsg_connect(
+                ctx,
+                host.as_ptr(),
+                port.as_ptr(),
+                &opts,
+                &mut ep
+            ),
             0
         );
         while !s.connected.get() {
@@ -210,7 +229,10 @@ fn main() -> Result<()> {
         }
     };
 
-    println!("{:>8} {:>10} {:>10} {:>6}", "bytes", "C, ns", "Rust, ns", "ratio");
+    println!(
+        "{:>8} {:>10} {:>10} {:>6}",
+        "bytes", "C, ns", "Rust, ns", "ratio"
+    );
     for size in SIZES {
         compare(size, rounds)?;
     }
