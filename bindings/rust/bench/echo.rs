@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The same echo with the C interface and with the crate, in turns. Both ends are
-//! endpoints of one context, so one thread does all of the work, and the other
-//! processor and wake-ups add nothing. Prints nanoseconds per exchange, the median
-//! of the rounds, and the ratio.
+//! The same echo with the C interface and with the crate, in turns. Both ends
+//! are endpoints of one context, so one thread does all of the work, and the
+//! other processor and wake-ups add nothing. Prints nanoseconds per exchange,
+//! the median of the rounds, and the ratio.
 //!
 //! Usage: bench [ROUNDS]
 #![deny(unsafe_op_in_unsafe_fn)]
