@@ -66,6 +66,12 @@ const char *rdmamsg__apart_text(const struct rdmamsg_ep *ep);
 /* Of a device that tells the end of the connection as a local error. */
 const char *rdmamsg__unsent_text(void);
 void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc);
+/*
+ * Returns true if each side knows that the other has closed, and messages wait
+ * until this program takes them. They must not be lost, because the peer was told
+ * that they are delivered, and the lane is not needed any more.
+ */
+bool rdmamsg__ep_is_over(const struct rdmamsg_ep *ep);
 /* Names the operation that failed. NULL: the completion does not tell. */
 const char *rdmamsg__ep_operation(const struct rdmamsg_ep *ep,
 				  const struct ibv_wc *wc);

@@ -387,7 +387,8 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 	bool forgiven;
 
 	ep->lane.failed = true;
-	if (ep->state >= EP_DRAINING || rdmamsg__lane_lost(ep))
+	if (ep->state >= EP_DRAINING || rdmamsg__lane_lost(ep) ||
+	    rdmamsg__ep_is_over(ep))
 		return;
 	if (status == IBV_WC_WR_FLUSH_ERR &&
 	    rdmamsg__device_lost(ep->lane.dev->device)) {

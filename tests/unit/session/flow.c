@@ -186,6 +186,35 @@ static void pause__with_headers_STOPS_UNTIL_RESUMED(void **state)
 	check_pause();
 }
 
+/*
+ * The peer was told that all is delivered, so what waits for the program is not
+ * lost when the queue pair, which nobody needs any more, fails.
+ */
+static void pause__peer_has_closed_and_gone_NOTHING_IS_LOST(void **state)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	connect_ends(&opts);
+	pause_server();
+	for (uint32_t i = 0; i < 3; i++)
+		send_it(100, i);
+	WAIT_FOR(client.sent == 3);
+	rdmamsg_ep_close(client.ep);
+	WAIT_FOR(client.closed);
+	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_CLOSED);
+	assert_int_equal(rdmamsg__verbs_soft.modify_qp(
+				 server.ep->lane.hot.qp, &attr, IBV_QP_STATE),
+			 0);
+	let_work(100);
+	assert_false(server.closed);
+	assert_int_equal(server.messages, 0);
+	resume_server();
+	WAIT_FOR(server.closed);
+	assert_int_equal(server.why.cause, RDMAMSG_CAUSE_CLOSED);
+	assert_int_equal(server.messages, 3);
+	check_order(3);
+}
+
 static void pause__in_on_message_IS_THE_LAST(void **state)
 {
 	connect_ends(&opts);
@@ -668,6 +697,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(pause__peer_STOPS_UNTIL_RESUMED),
 		TEST(pause__with_headers_STOPS_UNTIL_RESUMED),
+		TEST(pause__peer_has_closed_and_gone_NOTHING_IS_LOST),
 		TEST(pause__in_on_message_IS_THE_LAST),
 		TEST(pause__in_on_connected_HOLDS_THE_FIRST),
 		TEST(pause__each_size_WAITS),
