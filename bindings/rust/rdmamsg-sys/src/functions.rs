@@ -393,7 +393,7 @@ extern "C" {
     pub fn rdmamsg_ep_release(ep: *mut rdmamsg_ep);
     pub fn rdmamsg_ep_query(
         ep: *const rdmamsg_ep,
-        info: *mut rdmamsg_ep_attr,
+        attr: *mut rdmamsg_ep_attr,
     ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_ep_device_name(
         ep: *const rdmamsg_ep,
@@ -404,7 +404,7 @@ extern "C" {
     ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_ep_path_query(
         ep: *const rdmamsg_ep,
-        ret: *mut rdmamsg_ep_path_attr,
+        attr: *mut rdmamsg_ep_path_attr,
     ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_ep_history(
         ep: *const rdmamsg_ep,
@@ -429,7 +429,7 @@ extern "C" {
     pub fn rdmamsg_uncork(ctx: *mut rdmamsg) -> ::std::os::raw::c_int;
     pub fn rdmamsg_ep_flow_query(
         ep: *const rdmamsg_ep,
-        flow: *mut rdmamsg_ep_flow_attr,
+        attr: *mut rdmamsg_ep_flow_attr,
     ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_group_join(
         ctx: *mut rdmamsg,
@@ -452,7 +452,7 @@ extern "C" {
     ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_group_query(
         group: *const rdmamsg_group,
-        info: *mut rdmamsg_group_attr,
+        attr: *mut rdmamsg_group_attr,
     ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_group_get_stats(
         group: *const rdmamsg_group,
@@ -637,7 +637,7 @@ extern "C" {
     ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_cache_get_stats(
         cache: *const rdmamsg_cache,
-        info: *mut rdmamsg_cache_stats,
+        stats: *mut rdmamsg_cache_stats,
     ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_cache_destroy(
         cache: *mut rdmamsg_cache,
@@ -649,7 +649,7 @@ extern "C" {
     ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_key_query(
         key: *const rdmamsg_key,
-        info: *mut rdmamsg_key_attr,
+        attr: *mut rdmamsg_key_attr,
     ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_write(
         ep: *mut rdmamsg_ep,
@@ -694,7 +694,7 @@ extern "C" {
     ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_ep_masked_query(
         ep: *const rdmamsg_ep,
-        info: *mut rdmamsg_masked_attr,
+        attr: *mut rdmamsg_masked_attr,
     ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_window_create(
         ep: *mut rdmamsg_ep,
