@@ -265,7 +265,8 @@ static int call_new(struct rdmamsg_ep *ep, struct call **ret_c)
 	c->mail.fn = arrived;
 	list_init(&c->mail.node);
 	list_init(&c->node);
-	c->cancels = can_cancel() &&
+	/* without a device there is no call in the kernel to cancel */
+	c->cancels = ep->lane.dev && can_cancel() &&
 		rdmamsg__quirks(ep->lane.dev->device)->cancels_connect;
 	ret = rdmamsg__v_create_event_channel(v, &c->ch);
 	if (!ret)

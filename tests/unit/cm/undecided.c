@@ -51,7 +51,7 @@ static bool connects_slowly;		/* the call waits, too */
 
 static _Atomic int contexts, pds, cqs, qps, srqs, ids, channels;
 static _Atomic int busy;		/* objects that were in use */
-static unsigned int threads_refused;
+static unsigned int threads_refused, channels_refused;
 
 static struct side second;
 static struct rdmamsg_request *kept[ENDS_MAX];
@@ -150,9 +150,14 @@ static int create_id(struct rdma_event_channel *ch, struct rdma_cm_id **ret,
 
 static struct rdma_event_channel *create_event_channel(void)
 {
-	struct rdma_event_channel *ch =
-		rdmamsg__verbs_soft.create_event_channel();
+	struct rdma_event_channel *ch;
 
+	if (channels_refused) {
+		channels_refused--;
+		errno = EMFILE;
+		return NULL;
+	}
+	ch = rdmamsg__verbs_soft.create_event_channel();
 	channels += ch != NULL;
 	return ch;
 }
@@ -556,6 +561,19 @@ static void thread__cannot_be_made_LOOP_WAITS(void **state)
 	loop_waited = false;
 }
 
+/* The id is given up when the endpoint drains, and when it is freed. */
+static void channel__cannot_be_made_LOOP_WAITS(void **state)
+{
+	dial();
+	channels_refused = 2;
+	rdmamsg_ep_abort(client.ep);
+	WAIT_FOR(client.closed);
+	assert_int_equal(channels_refused, 0);
+	assert_true(loop_waited);
+	assert_int_equal(qps, 0);
+	loop_waited = false;
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
 
 int main(void)
@@ -563,6 +581,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		/* first, because there is no such thread of another test yet */
 		TEST(thread__cannot_be_made_LOOP_WAITS),
+		TEST(channel__cannot_be_made_LOOP_WAITS),
 		TEST(close__before_the_answer_LOOP_GOES_ON),
 		TEST(timeout__before_the_answer_LOOP_GOES_ON),
 		TEST(several__before_the_answer_ALL_END),
