@@ -328,6 +328,7 @@ static void move__device_removed_meanwhile_NONE_IS_LOST(void **state)
 	};
 
 	harm_find();
+	texts_are_fine = true;	/* move_or_not() */
 	for (unsigned int round = 0; round < 6; round++) {
 		pair_init(&p, NULL);
 		worker_open(&w, NULL);
