@@ -110,7 +110,7 @@ for test in tests/unit/base/* tests/unit/wire/*
 do
 	[ -f "$test" ] && [ -x "$test" ] || continue
 	ran=1 status=0
-	srcdir=/src builddir=. "$emulator" "$test" >out 2>&1 || status=$?
+	srcdir=/src builddir=. timeout 600 "$emulator" "$test" >out 2>&1 || status=$?
 	name=${triplet%%-*}-${test#tests/unit/}
 	case $status in
 	0)	echo "ok $name"
