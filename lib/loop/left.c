@@ -47,11 +47,25 @@ struct search {
  * returns. The first end above the address of the frame in question belongs to
  * that frame, if it is still there.
  */
+/*
+ * Returns true if the call with this frame was made further up on the stack. The
+ * frame's address is that at which the stack was before the call (the CFA) on
+ * RISC-V and LoongArch, and is below it elsewhere.
+ */
+static bool is_above(uintptr_t frame, uintptr_t cfa)
+{
+#if defined(__riscv) || defined(__loongarch__)
+	return frame > cfa;
+#else
+	return frame >= cfa;
+#endif
+}
+
 static _Unwind_Reason_Code look(struct _Unwind_Context *c, void *arg)
 {
 	struct search *s = arg;
 
-	if ((uintptr_t)_Unwind_GetCFA(c) <= s->frame)
+	if (is_above(s->frame, (uintptr_t)_Unwind_GetCFA(c)))
 		return _URC_NO_REASON;
 	s->known = true;
 	s->alive = (uintptr_t)_Unwind_GetIP(c) == s->ret;
