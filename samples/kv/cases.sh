@@ -84,7 +84,7 @@ kv_mistakes()
 	end_server INT 0
 }
 
-# What is behind the last whole record was not acknowledged.
+# Bytes behind the last whole record were not acknowledged.
 kv_log()
 {
 	kv_start
@@ -137,7 +137,7 @@ kv_log_anew()
 	end_server TERM 0
 }
 
-# Whoever cannot write the log acknowledges nothing, and still answers.
+# A server that cannot write the log acknowledges nothing, and still answers.
 kv_log_full()
 {
 	mkdir full
