@@ -120,7 +120,7 @@ static bool is_agreed(const struct rdmamsg_ep *ep)
 bool rdmamsg__ep_is_over(const struct rdmamsg_ep *ep)
 {
 	return ep->state == EP_CLOSING && rdmamsg__rx_waits(ep) &&
-	       !rdmamsg__keeps(ep) && ep->close.confirmed && is_agreed(ep);
+	       ep->close.confirmed && is_agreed(ep);
 }
 
 static void set_closed(struct rdmamsg_ep *ep)

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <rdmamsg/endpoint.h>
+#include <rdmamsg/failover.h>
 #include <rdmamsg/flow.h>
 #include <sys/uio.h>
 
@@ -190,7 +191,7 @@ static void pause__with_headers_STOPS_UNTIL_RESUMED(void **state)
  * The peer was told that all is delivered, so what waits for the program is not
  * lost when the queue pair, which nobody needs any more, fails.
  */
-static void pause__peer_has_closed_and_gone_NOTHING_IS_LOST(void **state)
+static void check_closed_and_gone(void)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
@@ -213,6 +214,21 @@ static void pause__peer_has_closed_and_gone_NOTHING_IS_LOST(void **state)
 	assert_int_equal(server.why.cause, RDMAMSG_CAUSE_CLOSED);
 	assert_int_equal(server.messages, 3);
 	check_order(3);
+}
+
+static void pause__peer_has_closed_and_gone_NOTHING_IS_LOST(void **state)
+{
+	check_closed_and_gone();
+}
+
+static void pause__the_same_with_failover_NOTHING_IS_LOST(void **state)
+{
+	static const struct rdmamsg_failover failover = {
+		.size = sizeof(failover), .rungs = RDMAMSG_RUNG_LANE,
+	};
+
+	opts.failover = &failover;
+	check_closed_and_gone();
 }
 
 static void pause__in_on_message_IS_THE_LAST(void **state)
@@ -698,6 +714,7 @@ int main(void)
 		TEST(pause__peer_STOPS_UNTIL_RESUMED),
 		TEST(pause__with_headers_STOPS_UNTIL_RESUMED),
 		TEST(pause__peer_has_closed_and_gone_NOTHING_IS_LOST),
+		TEST(pause__the_same_with_failover_NOTHING_IS_LOST),
 		TEST(pause__in_on_message_IS_THE_LAST),
 		TEST(pause__in_on_connected_HOLDS_THE_FIRST),
 		TEST(pause__each_size_WAITS),
