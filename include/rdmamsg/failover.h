@@ -134,8 +134,9 @@ enum rdmamsg_on_demand_flag {
 };
 
 /*
- * Status of an atomic operation that was under way when a connection failed.
- * The peer's memory may or may not have changed. The program must read it.
+ * Status of an atomic operation that was under way when a connection failed, or
+ * whose result Soft-RoCE has lost: see rdmamsg_write(3). The peer's memory may
+ * or may not have changed. The program must read it.
  */
 #define RDMAMSG_IN_DOUBT	(-121)	/* -EREMOTEIO */
 

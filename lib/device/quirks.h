@@ -172,6 +172,11 @@ struct quirks {
 	 * check_psn() completes the read on a repeated response, check_ack()
 	 * fails it without a status. Then the queue pair goes to error
 	 * (rxe_comp.c, COMPST_ERROR).
+	 * And an atomic can complete without its result. If it was executed
+	 * last, a repeated message or write before it is answered by an
+	 * acknowledgement with the atomic's number (Linux 6.1, rxe_resp.c,
+	 * duplicate_request(), prev_psn), and check_ack() takes that for the
+	 * answer (COMPST_WRITE_SEND).
 	 */
 	bool doubtful_reads;
 	/*

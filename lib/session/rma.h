@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <infiniband/verbs.h>
 #include <rdmamsg/endpoint.h>
@@ -122,6 +123,18 @@ static inline uint64_t *rdmamsg__rma_result(const struct rdmamsg_ep *ep,
 					   const struct rma *r)
 {
 	return (uint64_t *)ep->onesided.results->buf + (r - ep->onesided.all);
+}
+
+/*
+ * Stands in place of a result until it comes. The number of a session is random,
+ * so this is no value that an atomic finds.
+ */
+static inline uint64_t rdmamsg__rma_no_result(const struct rdmamsg_ep *ep)
+{
+	uint64_t mark;
+
+	memcpy(&mark, ep->connect.session, sizeof(mark));
+	return mark;
 }
 
 /* Returns true if all data of the operation fits inline. */

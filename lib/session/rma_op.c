@@ -36,6 +36,7 @@
 #include <string.h>
 
 #include <infiniband/verbs.h>
+#include <rdmamsg/failover.h>
 #include <rdmamsg/rdmamsg.h>
 
 /* ---- memory ----------------------------------------------------------- */
@@ -375,6 +376,25 @@ tell_late(struct rdmamsg_ep *ep, struct rma *r, int status)
 	rdmamsg__tell_late(ep, op, status);
 }
 
+/* An atomic was executed, but the device has not written what it found. */
+static bool result_lost(const struct rdmamsg_ep *ep, const struct rma *r)
+{
+	return unlikely(ep->lane.doubts_reads) && r->kind != RMA_MASKED &&
+	       *rdmamsg__rma_result(ep, r) == rdmamsg__rma_no_result(ep);
+}
+
+/* Gives the program the result of an atomic. Returns the status. */
+static int give_result(const struct rdmamsg_ep *ep, const struct rma *r)
+{
+	if (result_lost(ep, r))
+		return RDMAMSG_IN_DOUBT;
+	if (likely(r->kind < RMA_EMULATED))
+		*(uint64_t *)r->result = *rdmamsg__rma_result(ep, r);
+	else
+		rdmamsg__masked_result(ep, r, rdmamsg__rma_result(ep, r));
+	return 0;
+}
+
 static inline void end(struct rdmamsg_ep *ep, struct rma *r, int status)
 {
 	void *cookie = r->op.cookie;
@@ -383,12 +403,8 @@ static inline void end(struct rdmamsg_ep *ep, struct rma *r, int status)
 		status = r->op.status;
 	if (unlikely(r->kind == RMA_BIND || r->kind == RMA_INVALIDATE))
 		rdmamsg__window_done(r, status);
-	if (r->result && !status) {
-		if (likely(r->kind < RMA_EMULATED))
-			*(uint64_t *)r->result = *rdmamsg__rma_result(ep, r);
-		else
-			rdmamsg__masked_result(ep, r, rdmamsg__rma_result(ep, r));
-	}
+	if (r->result && !status)
+		status = give_result(ep, r);
 	if (unlikely(r->after) && told_after(ep, r, status))
 		return;
 	if (unlikely(ep->send.late) && cookie) {
@@ -438,7 +454,9 @@ static void __attribute__((noinline))
 answered(struct rdmamsg_ep *ep, struct rma *r)
 {
 	rdmamsg__ep_touch(ep);
-	if (!rdmamsg__masked_answer(r, *rdmamsg__rma_result(ep, r)))
+	if (unlikely(result_lost(ep, r)))
+		r->op.status = RDMAMSG_IN_DOUBT;
+	else if (!rdmamsg__masked_answer(r, *rdmamsg__rma_result(ep, r)))
 		return;
 	r->left = 0;
 	if (r->proof == PROOF_DUE)

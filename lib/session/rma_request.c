@@ -164,6 +164,8 @@ void rdmamsg__rma_fill_atomic(const struct rdmamsg_ep *ep,
 	e->wr.wr.atomic.rkey = r->rkey;
 	e->wr.wr.atomic.compare_add = add ? r->operand : r->expected;
 	e->wr.wr.atomic.swap = r->operand;
+	if (unlikely(ep->lane.doubts_reads))
+		*rdmamsg__rma_result(ep, r) = rdmamsg__rma_no_result(ep);
 	e->sge.addr = (uintptr_t)rdmamsg__rma_result(ep, r);
 	e->sge.length = sizeof(uint64_t);
 	e->sge.lkey = ep->onesided.results->lkey;
