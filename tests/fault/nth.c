@@ -59,6 +59,7 @@ static void prepare(const struct scenario *s)
 	patient = s->patient;
 	failover = s->failover;
 	lanes = s->lanes;
+	sound = true;
 	forget_ends();
 	if (s->before >= OPEN)
 		open_all();
@@ -70,6 +71,7 @@ static void prepare(const struct scenario *s)
 			fail("no connection to begin with: %s",
 			     ends[CLIENT].why.text);
 	}
+	sound = false;
 	reported = 0;
 	migrated = false;
 }
@@ -99,6 +101,7 @@ static void use_again(void)
 			fail("%s: closed %d times", ends[i].name,
 			     ends[i].closed);
 	forget_ends();
+	sound = true;
 	by_name = patient = false;
 	open_all();
 	start_listening();

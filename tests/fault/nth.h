@@ -72,6 +72,7 @@ extern struct end ends[2];
 extern struct rdmamsg *ctxs[CTXS];
 extern struct rdmamsg_listener *listener;
 extern const char *address;
+extern bool sound;			/* no call fails now */
 extern bool moving;			/* requests go to another context */
 extern bool exporting;			/* requests get a key */
 extern bool joint;			/* another context shares the port */
