@@ -64,6 +64,8 @@ struct rdmamsg {
 	struct chains *chains;		/* chain/ */
 	struct dcs *dcs;		/* dc/ */
 	int32_t polls;			/* saves hot.polls while that is 0 */
+	int32_t batch;			/* polls, from one look at the clock on */
+	uint64_t batch_at, slow_at;	/* ns, of the last batch, slow path */
 	bool closing;
 	struct shutdown shutdown;
 	void *user;

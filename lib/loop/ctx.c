@@ -194,7 +194,7 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	ctx->settle = rdmamsg__settle_now;
 	ctx->devices->use = &rdmamsg__device_use;
 	ctx->memory->ask = rdmamsg__tx_ask;
-	ctx->polls = SLOW_EVERY;
+	ctx->polls = ctx->batch = 1;
 	ctx->last = &rdmamsg__nobody;
 	ctx->received = (struct wc_kind){IBV_WC_SUCCESS, IBV_WC_RECV};
 	rdmamsg__batch_init(ctx->tx);

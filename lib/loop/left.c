@@ -101,7 +101,7 @@ static void forget_calls(struct rdmamsg *ctx)
 	struct list *n;
 
 	ctx->loop.in_callback = ctx->loop.busy = 0;
-	ctx->polls = SLOW_EVERY;
+	ctx->polls = ctx->batch;
 	ctx->hot.polls = ctx->hot.cq ? ctx->polls : 0;
 	ctx->handled_count = 0;
 	ctx->chains->waited = NULL;

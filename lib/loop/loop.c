@@ -231,6 +231,33 @@ int rdmamsg_process(struct rdmamsg *ctx)
 	return process(ctx, 0);
 }
 
+#define SLOW_NS		50000u	/* from one slow path to the next, at least */
+#define BATCH_MAX	512	/* polls */
+
+/*
+ * The slow path is a system call, so a program that polls without end takes it
+ * every SLOW_NS only. It looks at the clock after a batch of polls. One that
+ * does other work between two polls, or gives its processor away, makes few
+ * polls in that time: its batches become as small.
+ */
+static bool slow_path_is_due(struct rdmamsg *ctx)
+{
+	const uint64_t now = rdmamsg__now_ns(), passed = now - ctx->batch_at;
+
+	ctx->batch_at = now;
+	if (passed > SLOW_NS)
+		ctx->batch = max((int32_t)((uint64_t)ctx->batch * SLOW_NS /
+					   passed), 1);
+	else
+		ctx->batch = min(2 * ctx->batch, BATCH_MAX);
+	ctx->polls = ctx->batch;
+	/* a clock that a test has stopped tells nothing */
+	if (passed && now - ctx->slow_at < SLOW_NS)
+		return false;
+	ctx->slow_at = now;
+	return true;
+}
+
 static int slow_path(struct rdmamsg *ctx)
 {
 	struct epoll_event ev[16];
@@ -256,8 +283,7 @@ int rdmamsg_poll(struct rdmamsg *ctx)
 	n = rdmamsg__cq_poll(ctx, 16);
 	/* a completion takes longer than an empty poll, so it counts as more */
 	ctx->polls -= 1 + 4 * n;
-	if (ctx->polls <= 0) {
-		ctx->polls = SLOW_EVERY;
+	if (ctx->polls <= 0 && slow_path_is_due(ctx)) {
 		ret = slow_path(ctx);
 		n = ret < 0 && !n ? ret : n + max(ret, 0);
 	}

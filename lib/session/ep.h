@@ -34,8 +34,6 @@
 #include "wire/flight.h"
 #include "wire/proto.h"
 
-#define SLOW_EVERY	1024	/* polls */
-
 enum ep_state {
 	EP_RESOLVING,		/* name, address, route */
 	EP_REQUESTED,		/* sent or accepted a request */
