@@ -397,7 +397,8 @@ on_soft_samples_rest()
 	samples_on_soft conform-links perf-compare perf-compare-drivers \
 	    perf-compare-tools $kv_samples || status=1
 	# shellcheck disable=SC2086 # words
-	RDMAMSG_SOFT_LINK=iwarp samples_on_soft kv $kv_samples || status=1
+	RDMAMSG_SOFT_LINK=iwarp samples_on_soft kv $kv_samples \
+	    perf-checked perf-checked-long || status=1
 	return $status
 }
 

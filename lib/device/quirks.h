@@ -27,13 +27,21 @@
  * if this program ends now.
  *
  * InfiniBand, RoCE: the responder acknowledges requests in order, and an
- * acknowledgement is one of all earlier requests. Soft-RoCE: Linux 6.1,
+ * acknowledgement is one of all earlier requests. So one completion frees the
+ * places of all requests up to its own (rdma-core v44.0, providers/mlx5/cq.c,
+ * mlx5_parse_cqe(), wq->tail). Soft-RoCE: Linux 6.1,
  * rxe_comp.c: check_psn() and complete_wqe() take the send queue in order. Soft
  * HCA: lib/soft/engine/req.c, soft_req_complete(). iWARP: a SEND or WRITE
  * completes when TCP has taken it (Linux 6.1, siw_qp_tx.c, siw_qp_sq_process()),
  * a READ when its last byte is there (siw_qp_rx.c, siw_rdmap_complete()), and
  * nothing orders the two. There a later SEND completes while most bytes of an
  * earlier READ are missing.
+ *
+ * Datagrams and DC: a queue pair of UD completes what it has sent in order, and
+ * tells nothing of arrival (Linux 6.1, rxe_req.c, rxe_requester(), its state is
+ * done at once; rdma-core as above). iWARP has none, and groups refuse a device
+ * of no known kind. DC exists on mlx5 and the soft HCA only, where it is as the
+ * table says.
  */
 struct quirks {
 	/*
@@ -128,7 +136,8 @@ struct quirks {
 	 * The first message of the initiator may lie unread in the socket of
 	 * the peer until more arrives: the accepting side sends its answer, and
 	 * then sets the callback that reads the socket (Linux 6.1, siw_cm.c,
-	 * siw_accept(), siw_qp_socket_assoc()).
+	 * siw_accept(), siw_qp_socket_assoc()). The peer's device may be siw if
+	 * ours is another iWARP.
 	 */
 	bool misses_first;
 	/*

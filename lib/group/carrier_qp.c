@@ -79,6 +79,9 @@ static int no_multicast(const struct carrier *c, const char *name)
 		if (rdmamsg__is_soft(c->v) || rdmamsg__soft_below())
 			mend = ": RDMAMSG_SOFT_LINK is iwarp here: set it to "
 			       "ethernet or ib";
+	} else if (c->dev->device->attr.max_mcast_grp) {
+		why = " that the library can use: it does not know in which "
+		      "order the device completes datagrams";
 	}
 	return rdmamsg__fail(-EOPNOTSUPP, "device %s has no multicast%s%s",
 			     name, why, mend);
@@ -140,7 +143,8 @@ int rdmamsg__carrier_make(struct carrier *c)
 	ret = rdmamsg__dev_get(c->ctx, c->v, on.name, NULL, &c->dev);
 	if (ret)
 		return ret;
-	if (!c->dev->device->attr.max_mcast_grp)
+	if (!c->dev->device->attr.max_mcast_grp ||
+	    !rdmamsg__quirks(c->dev->device)->acks_in_order)
 		return no_multicast(c, on.name);
 	ret = find_mtu(c);
 	if (!ret)
