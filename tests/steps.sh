@@ -17,7 +17,7 @@ host_steps="tsan tsan-check distcheck check san-check quickstart installed
 	cxx-rest rust"
 patient_steps="soft-fault soft-asan soft-hostile soft-twohost soft-samples soft-ib
 	soft-no-vm chaos soft-below soft-iwarp soft-disorder
-	soft soft-no-vm-rest soft-apps soft-hostile-iwarp
+	soft soft-no-vm-rest soft-apps soft-hostile-iwarp soft-fault-iwarp
 	oldnew chaos-asan"
 # in one virtual machine after the other
 machine_steps="device-rxe integration san-integration fault chaos-vm samples
@@ -29,7 +29,7 @@ machines_steps="twohost twohost-rest siw-twohost vm big-vm"
 
 rest_steps="san-check-rest tsan-check-rest distcheck-rest clang pages switches cross
 	model soft soft-no-vm-rest soft-samples-rest quickstart-rest fresh soft-apps
-	soft-hostile-iwarp
+	soft-hostile-iwarp soft-fault-iwarp
 	oldnew chaos-asan python-rest cxx-rest rust
 	integration-rest san-integration-rest hostile fault-rest samples-rest
 	siw-rest twohost-rest siw-twohost vm big-vm"
@@ -37,7 +37,8 @@ named_steps="quick packages autogen"
 
 # Steps that run programs of the build asan.
 asan_steps="san-check san-check-rest device device-ib device-iwarp soft-asan
-	soft-crash soft-fault soft-hostile soft-hostile-iwarp san-integration
+	soft-crash soft-fault soft-fault-iwarp soft-hostile soft-hostile-iwarp
+	san-integration
 	san-integration-rest
 	chaos-asan python-rest cxx-rest"
 tsan_steps="tsan tsan-check soft-threads tsan-check-rest cxx-rest"
@@ -89,7 +90,7 @@ link_programs='device errors connect setup accept close messages refs memory mov
 
 # Programs that rest on what completions tell.
 order_programs='messages memory rma srq window connect close dead guard layout pd
-	loop move'
+	loop move cookies credits crc submit wait'
 
 # Programs for the threads of the soft HCA and of the library.
 thread_programs='loop submit wait move listen_shared listen_threads messages refs
@@ -539,7 +540,9 @@ chaos_asan()
 {
 	# shellcheck disable=SC2086 # words
 	make -C "$work/asan" SHELL=/bin/sh tests/chaos/chaos &&
-		sh "$top/tests/chaos/run.sh" "$work/asan" $chaos_round
+		sh "$top/tests/chaos/run.sh" "$work/asan" $chaos_round &&
+		RDMAMSG_SOFT_LINK=iwarp sh "$top/tests/chaos/run.sh" \
+			"$work/gcc" $chaos_round
 }
 
 # big COMMAND...: skips without memory for the largest message on both sides.
@@ -621,6 +624,9 @@ run_step()
 		without_vm_rest ;;
 	soft-fault)
 		below sh "$top/tests/fault/run.sh" "$work/asan" ;;
+	soft-fault-iwarp)
+		RDMAMSG_SOFT_LINK=iwarp below \
+			sh "$top/tests/fault/run.sh" "$work/asan" ;;
 	soft-hostile)
 		below sh "$top/tests/hostile/run.sh" "$work/asan" ;;
 	soft-hostile-iwarp)

@@ -103,6 +103,8 @@ extern const struct scenario scenarios[];
 extern const uint32_t scenario_count;
 /* Returns the index of the scenario, or -1 if there is none. */
 int scenario_find(const char *name);
+/* iWARP has no atomics, and connects through the connection manager only. */
+bool is_iwarp(void);
 
 /* ---- board and journal ------------------------------------------------ */
 

@@ -161,6 +161,23 @@ static void report(const struct round *r, uint64_t took)
 	print_ends(r);
 }
 
+static uint32_t scenario_of(uint64_t seed)
+{
+	return opt.scenario >= 0 ? (uint32_t)opt.scenario :
+	       (uint32_t)(seed % scenario_count);
+}
+
+static bool beyond_link(uint64_t seed)
+{
+	const struct scenario *sc = &scenarios[scenario_of(seed)];
+
+	if (!is_iwarp() || !sc->oob)
+		return false;
+	printf("skip %s # iWARP connects through the connection manager only\n",
+	       sc->name);
+	return true;
+}
+
 static bool prepare(struct round *r, uint64_t seed, struct totals *totals)
 {
 	memset(r, 0, sizeof(*r));
@@ -171,8 +188,7 @@ static bool prepare(struct round *r, uint64_t seed, struct totals *totals)
 	}
 	r->board->seed = seed;
 	r->board->max_size = opt.max_size;
-	r->board->scenario = opt.scenario >= 0 ? (uint32_t)opt.scenario :
-			     (uint32_t)(seed % scenario_count);
+	r->board->scenario = scenario_of(seed);
 	snprintf(r->board->address, sizeof(r->board->address), "%s",
 		 opt.address);
 	snprintf(r->board->own, sizeof(r->board->own), "%s", opt.own);
@@ -390,7 +406,8 @@ int main(int argc, char **argv)
 	end = now_ms() + opt.seconds * 1000ull;
 	for (uint64_t i = 0; !interrupted && now_ms() < end &&
 	     (!opt.rounds || i < opt.rounds); i++)
-		(void)one_round(opt.seed + i, &totals);
+		if (!beyond_link(opt.seed + i))
+			(void)one_round(opt.seed + i, &totals);
 	print_totals(&totals);
 	print_harms(&totals);
 	(void)rmdir(opt.dir);

@@ -293,7 +293,8 @@ void onesided_some(struct conn *c)
 		do_write, do_read, do_atomic,
 	};
 	struct onesided *os = c->os;
-	enum kind kind = (enum kind)rng_below(&w.rng, KINDS);
+	enum kind kind = (enum kind)rng_below(&w.rng, is_iwarp() ? KIND_ATOMIC :
+							     KINDS);
 	uint32_t k;
 	int ret;
 

@@ -2,6 +2,7 @@
 /* The table of scenarios. A new scenario is a new entry. */
 #include "chaos.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define PAIR	.servers = 1, .clients = 1, .conns = 2
@@ -87,6 +88,15 @@ const struct scenario scenarios[] = {
 };
 
 const uint32_t scenario_count = ARRAY_SIZE(scenarios);
+
+bool is_iwarp(void)
+{
+	const char *link = getenv("RDMAMSG_SOFT_LINK");
+	const char *driver = getenv("RDMAMSG_VM_DRIVER");
+
+	return (link && !strcmp(link, "iwarp")) ||
+	       (driver && !strcmp(driver, "siw"));
+}
 
 int scenario_find(const char *name)
 {
