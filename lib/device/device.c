@@ -14,6 +14,7 @@
 #include "device/attend.h"
 #include "device/device.h"
 #include "device/late.h"
+#include "device/proof.h"
 #include "device/quirks.h"
 #include "device/umr.h"
 #include "device/use.h"
@@ -473,6 +474,7 @@ static void dev_release(struct dev *dev)
 	rdmamsg__timers_release(&dev->ctx->loop.timers, 1);
 	dev->ctx->devices->use->release(dev);
 	rdmamsg__dev_umr_close(dev);
+	rdmamsg__dev_proof_close(dev);
 	rdmamsg__qpmap_free(&dev->qps);
 	if (!dev->single)
 		leave_channel(dev);

@@ -79,6 +79,7 @@ struct dev {
 	uint32_t msgs_out;		/* messages that the program has */
 	struct list regions;		/* struct region_mr */
 	struct umr_loop *umr;		/* defines keys of layouts, or NULL */
+	struct proof *proof;		/* NULL: not needed yet */
 	bool umr_absent;		/* the device has no such keys */
 	/* a ring of the keys given to peers, see region.c */
 	struct export {

@@ -29,7 +29,7 @@
 #define IWARP	.no_last_wqe = true, .cm_only = true, \
 		.no_immediates = true, .connects_in_call = true, \
 		.read_sink_access = IBV_ACCESS_REMOTE_WRITE, \
-		.plain_addresses = true, .misses_first = true, .torn_max = 32
+		.plain_addresses = true, .torn_max = 32
 
 /*
  * KIND_ROCE, KIND_IB and KIND_IWARP: no card was tested. Of a device of no known
@@ -51,10 +51,12 @@ static const struct quirks quirks[] = {
 	},
 	[KIND_ROCE] = { .acks_in_order = true },
 	[KIND_IB] = { .acks_in_order = true },
-	[KIND_IWARP] = { IWARP, .cancels_connect = true },
+	[KIND_IWARP] = {
+		IWARP, .cancels_connect = true, .misses_first = true,
+	},
 	[KIND_SIW] = {
 		IWARP, .cancels_connect = true, .request_errors_are_own = true,
-		.refuses_a_key = true,
+		.refuses_a_key = true, .misses_first = true,
 		.keeps_receives = true, .keeps_sends = true,
 		.removal_by_cm = true, .swaps_depths = true,
 		.ends_as_local_error = true,

@@ -9,6 +9,7 @@
 #include "device/device.h"
 #include "device/late.h"
 #include "device/masked.h"
+#include "device/proof.h"
 #include "device/quirks.h"
 #include "device/verbs_call.h"
 #include "lane/create_flags.h"
@@ -270,6 +271,9 @@ int rdmamsg__lane_make(struct lane *l, const struct rdmamsg_ep_options *o)
 	const uint32_t slots = first_slots(l, send, o);
 	int ret = alloc_queues(l, send, recv, slots);
 
+	if (ret)
+		return ret;
+	ret = l->came ? rdmamsg__dev_proof_open(l->dev) : 0;
 	if (ret)
 		return ret;
 	ret = rdmamsg__cq_get(l->dev->queues, send + recv,

@@ -10,6 +10,8 @@
 #include "base/ctx.h"
 #include "base/list.h"
 #include "base/util.h"
+#include "device/device.h"
+#include "device/proof.h"
 #include "lane/lanes.h"
 #include "memory/stretch.h"
 #include "session/door.h"
@@ -198,6 +200,19 @@ static void send_body(struct rdmamsg_ep *ep, struct op *op, uint32_t tag,
 			    (uint32_t)len);
 }
 
+static void offer_proof(const struct rdmamsg_ep *ep, struct proto_proof *ret)
+{
+	uint64_t addr;
+
+	if (!ep->lane.came)
+		return;
+	addr = (uintptr_t)ep->lane.dev->proof->served->addr;
+	*ret = (struct proto_proof){
+		.low = (uint32_t)addr, .high = (uint32_t)(addr >> 32),
+		.rkey = ep->lane.dev->proof->served->rkey,
+	};
+}
+
 static bool send_setup(struct rdmamsg_ep *ep)
 {
 	struct proto_setup s = {
@@ -230,6 +245,7 @@ static bool send_setup(struct rdmamsg_ep *ep)
 	s.pieces = ep->pieces.max;
 	s.limit = ep->connect.refused ? ep->connect.limit : PROTO_LIMIT_NONE;
 	memcpy(s.session, ep->connect.session, sizeof(s.session));
+	offer_proof(ep, &s.proof);
 	if (!ep->connect.refused) {
 		rdmamsg__failover_setup(ep, &s.path);
 		rdmamsg__resume_setup(ep, &s.resume);

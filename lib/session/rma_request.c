@@ -140,6 +140,10 @@ static uint32_t fill_transfer(struct rdmamsg_ep *ep, struct rma *r,
 		       IBV_WR_RDMA_WRITE;
 	e->wr.wr.rdma.remote_addr = r->raddr;
 	e->wr.wr.rdma.rkey = r->rkey;
+	if (unlikely(!r->left && ep->lane.came && r->kind == RMA_READ)) {
+		rdmamsg__tx_aim_proof(ep, e);
+		return 0;
+	}
 	if (unlikely(r->far))
 		return gather_untorn(ep, r, e, fill_far(ep, r, e));
 	if (!rdmamsg__rma_fits_inline(ep, r))

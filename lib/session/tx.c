@@ -9,6 +9,8 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/util.h"
+#include "device/device.h"
+#include "device/proof.h"
 #include "device/verbs_api.h"
 #include "lane/srq.h"
 #include "lane/batch.h"
@@ -224,6 +226,20 @@ void rdmamsg__tx_empty(struct rdmamsg_ep *ep, struct op *op)
 	rdmamsg__tx_end(ep);
 }
 
+void rdmamsg__tx_aim_proof(const struct rdmamsg_ep *ep, struct tx_entry *e)
+{
+	const struct proto_proof *far = &ep->connect.peer.proof;
+	const struct ibv_mr *sink = ep->lane.dev->proof->sink;
+	const uint64_t addr = (uint64_t)far->high << 32 | far->low;
+
+	e->sge = (struct ibv_sge){
+		.addr = (uintptr_t)sink->addr, .lkey = sink->lkey,
+		.length = addr ? PROTO_PROOF_BYTES : 0,
+	};
+	e->wr.wr.rdma.remote_addr = addr;
+	e->wr.wr.rdma.rkey = far->rkey;
+}
+
 void rdmamsg__tx_proof(struct rdmamsg_ep *ep, struct op *op)
 {
 	struct tx_entry *e;
@@ -234,9 +250,7 @@ void rdmamsg__tx_proof(struct rdmamsg_ep *ep, struct op *op)
 	}
 	e = rdmamsg__tx_begin(ep, op);
 	e->wr.opcode = IBV_WR_RDMA_READ;
-	e->sge = (struct ibv_sge){ 0 };
-	e->wr.wr.rdma.remote_addr = 0;
-	e->wr.wr.rdma.rkey = 0;
+	rdmamsg__tx_aim_proof(ep, e);
 	e->wr.send_flags = IBV_SEND_SIGNALED;
 	rdmamsg__tx_end(ep);
 }

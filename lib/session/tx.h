@@ -44,11 +44,15 @@ void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op,
 void rdmamsg__tx_empty(struct rdmamsg_ep *ep, struct op *op);
 /*
  * Its completion tells that the peer's device has all requests before it: an
- * empty write, or where that completes without the peer, an empty read (RFC
- * 5040, 5.5: a read is answered behind earlier writes). The lane has a depth of
- * reads.
+ * empty write, or where that completes without the peer, a read (RFC 5040, 5.5:
+ * a read is answered behind earlier writes). The lane has a depth of reads.
  */
 void rdmamsg__tx_proof(struct rdmamsg_ep *ep, struct op *op);
+/*
+ * Makes the request a read of the peer's memory for proofs: device/proof.h. An
+ * earlier release has none, and there it reads no bytes.
+ */
+void rdmamsg__tx_aim_proof(const struct rdmamsg_ep *ep, struct tx_entry *e);
 /*
  * Posts one more write to the failed lane. Its flushed completion confirms the
  * unsignalled requests before it that succeeded. Where completions prove only

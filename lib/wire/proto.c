@@ -37,8 +37,8 @@ _Static_assert(sizeof(struct wire_rndv) == PROTO_RNDV_LEN, "wire rndv");
 _Static_assert(SETUP_LAST < 32, "types seen fit a word");
 _Static_assert(SETUP_LAST * sizeof(struct wire_item) + 5 * sizeof(uint32_t) +
 	       16 + PROTO_SETUP_DATA_MAX + 8 + PROTO_PATH_LEN +
-	       PROTO_NONCE_LEN + PROTO_RESUMABLE_LEN + PROTO_ADDRESSES_LEN <=
-	       PROTO_SETUP_MAX, "setup fits");
+	       PROTO_NONCE_LEN + PROTO_RESUMABLE_LEN + PROTO_PROOF_ITEM_LEN +
+	       PROTO_ADDRESSES_LEN <= PROTO_SETUP_MAX, "setup fits");
 
 static size_t padding(size_t len)
 {
@@ -74,6 +74,30 @@ static int get_u32(uint32_t *ret, const uint8_t *value, size_t len)
 	memcpy(&w, value, sizeof(w));
 	*ret = le32toh(w);
 	return 0;
+}
+
+static int get_proof(struct proto_proof *ret, const uint8_t *value, size_t len)
+{
+	uint32_t w[3];
+
+	if (len < sizeof(w))
+		return -EPROTO;
+	memcpy(w, value, sizeof(w));
+	ret->low = le32toh(w[0]);
+	ret->high = le32toh(w[1]);
+	ret->rkey = le32toh(w[2]);
+	return ret->low || ret->high ? 0 : -EPROTO;
+}
+
+static uint8_t *put_proof(uint8_t *p, const struct proto_proof *proof)
+{
+	const uint32_t w[] = {
+		htole32(proof->low), htole32(proof->high),
+		htole32(proof->rkey),
+	};
+
+	_Static_assert(sizeof(w) == PROTO_PROOF_ITEM_LEN, "wire proof");
+	return put_item(p, PROTO_SETUP_PROOF, w, sizeof(w));
 }
 
 static int get_item(struct proto_setup *s, unsigned int type,
@@ -112,6 +136,8 @@ static int get_item(struct proto_setup *s, unsigned int type,
 		return 0;
 	case PROTO_SETUP_RESUME:
 		return rdmamsg__resumable_decode(&s->resume, value, len);
+	case PROTO_SETUP_PROOF:
+		return get_proof(&s->proof, value, len);
 	case PROTO_SETUP_ADDRESSES:
 		return rdmamsg__addresses_decode(&addresses, value, len);
 	case PROTO_SETUP_DATA:
@@ -144,7 +170,7 @@ static int setup_in_range(const struct proto_setup *s)
 /* Others have taken the types between. */
 static int is_known(unsigned int type)
 {
-	return (type >= PROTO_SETUP_RECV_SIZE && type <= PROTO_SETUP_RESUME) ||
+	return (type >= PROTO_SETUP_RECV_SIZE && type <= PROTO_SETUP_PROOF) ||
 	       type == PROTO_SETUP_ADDRESSES;
 }
 
@@ -292,6 +318,8 @@ size_t rdmamsg__setup_encode(const struct proto_setup *s,
 		rdmamsg__resumable_encode(&s->resume, w);
 		p = put_item(p, PROTO_SETUP_RESUME, w, sizeof(w));
 	}
+	if (s->proof.low || s->proof.high)
+		p = put_proof(p, &s->proof);
 	return p - out;
 }
 

@@ -324,8 +324,24 @@ enum proto_setup_type {
 	PROTO_SETUP_NONCE,		/* 32 bytes: the initiator has a key */
 	PROTO_SETUP_PIECES,		/* u32: largest message in pieces */
 	PROTO_SETUP_RESUME,		/* struct proto_resumable */
+	PROTO_SETUP_PROOF,		/* struct proto_proof */
 	PROTO_SETUP_ADDRESSES = 16,	/* struct proto_addresses */
 	PROTO_SETUP_MUST_KNOW = 0x8000,
+};
+
+/*
+ * Memory of the sender, PROTO_PROOF_BYTES, that may be read, for proofs: a read
+ * that completes proves that the peer's device has the requests before it.
+ *
+ *  0 u64 address, not 0  8 u32 rkey
+ */
+#define PROTO_PROOF_ITEM_LEN	12
+#define PROTO_PROOF_BYTES	8u
+
+/* Each endpoint keeps one, so it has no padding. */
+struct proto_proof {
+	uint32_t low, high;		/* of the address; 0: no item */
+	uint32_t rkey;
 };
 
 struct proto_setup {
@@ -343,6 +359,7 @@ struct proto_setup {
 	uint8_t nonce[PROTO_NONCE_LEN];
 	uint32_t pieces;		/* 0: no message in pieces */
 	struct proto_resumable resume;	/* window 0: none */
+	struct proto_proof proof;
 };
 
 /* Returns the length, at most PROTO_SETUP_MAX. */
@@ -350,7 +367,7 @@ size_t rdmamsg__setup_encode(const struct proto_setup *s,
 			     uint8_t out[static PROTO_SETUP_MAX]);
 /*
  * -EPROTO: malformed, or a required item is missing (all but DEAD_AFTER, DATA,
- * REFUSED, PATH, NONCE, PIECES, RESUME and ADDRESSES are required), or out of
+ * REFUSED, PATH, NONCE, PIECES, RESUME, PROOF and ADDRESSES are required), or out of
  * range: recv_size PROTO_RECV_MIN..2^31-1, max_msg 1..2^31-1, recv_depth
  * 1..PROTO_DEPTH_MAX, refused not 0.
  */

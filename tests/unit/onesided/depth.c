@@ -32,15 +32,19 @@ static struct rdmamsg_region *from;
 static uint32_t counted;	/* number of the queue pair */
 static int asked;		/* outstanding */
 static int most;
+static int empty;		/* reads of no bytes */
 static bool holding;		/* completions of reads */
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		     struct ibv_send_wr **bad)
 {
 	if (qp->qp_num == counted)
-		for (struct ibv_send_wr *w = wr; w; w = w->next)
+		for (struct ibv_send_wr *w = wr; w; w = w->next) {
+			empty += w->opcode == IBV_WR_RDMA_READ &&
+				 (!w->num_sge || !w->sg_list->length);
 			asked += w->opcode == IBV_WR_RDMA_READ ||
 				 w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+		}
 	most = max(most, asked);
 	return soft_ops.post_send(qp, wr, bad);
 }
@@ -221,6 +225,38 @@ static void flush__no_order_A_READ_TELLS(void **state)
 	assert_int_equal(most, 1);
 }
 
+/* siw can answer a read of no bytes with some. */
+static void read__no_order_NEVER_OF_NO_BYTES(void **state)
+{
+	const struct rdmamsg_sge nothing = {
+		.data = here, .len = 0, .region = NULL,
+	};
+
+	empty = 0;
+	flush("iwarp", NULL);
+	assert_int_equal(rdmamsg_read(client.ep, &nothing, 1, &key, 0, 0,
+				      here), 0);
+	WAIT_FOR(client.sent == WORDS + 2);
+	assert_int_equal(client.status, 0);
+	rdmamsg_ep_close(client.ep);
+	WAIT_FOR(client.closed && server.closed);
+	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_CLOSED);
+	assert_int_equal(empty, 0);
+}
+
+/* An earlier release lends no memory for it. */
+static void flush__peer_without_memory_for_it_READS_NO_BYTES(void **state)
+{
+	empty = 0;
+	begin("iwarp", NULL);
+	memset(&client.ep->connect.peer.proof, 0,
+	       sizeof(client.ep->connect.peer.proof));
+	assert_int_equal(rdmamsg_flush(client.ep, &key), 0);
+	WAIT_FOR(client.sent == 1);
+	assert_int_equal(client.status, 0);
+	assert_int_equal(empty, 1);
+}
+
 static void flush__order_NO_READ(void **state)
 {
 	flush("ethernet", NULL);
@@ -329,6 +365,11 @@ int main(void)
 		cmocka_unit_test_teardown(close__requests_in_order_AWAITS_IT_TOO,
 					  tear_down),
 		cmocka_unit_test_teardown(flush__no_order_A_READ_TELLS, tear_down),
+		cmocka_unit_test_teardown(read__no_order_NEVER_OF_NO_BYTES,
+					  tear_down),
+		cmocka_unit_test_teardown(
+			flush__peer_without_memory_for_it_READS_NO_BYTES,
+			tear_down),
 		cmocka_unit_test_teardown(flush__order_NO_READ, tear_down),
 		cmocka_unit_test_teardown(flush__wrong_REFUSED, tear_down),
 		cmocka_unit_test_teardown(

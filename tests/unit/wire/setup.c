@@ -88,6 +88,7 @@ static void assert_setup_equal(const struct proto_setup *a,
 	assert_int_equal(a->refused, b->refused);
 	assert_int_equal(a->limit, b->limit);
 	assert_int_equal(a->pieces, b->pieces);
+	assert_memory_equal(&a->proof, &b->proof, sizeof(a->proof));
 	assert_int_equal(a->data_len, b->data_len);
 	if (a->data_len)
 		assert_memory_equal(a->data, b->data, a->data_len);
@@ -175,6 +176,36 @@ static void setup_encode__pieces_LAYOUT(void **state)
 	assert_int_equal(len, AT_END + sizeof(item));
 	assert_memory_equal(out + AT_END, item, sizeof(item));
 	setup_accepted(out, len, &s);
+}
+
+static void setup_encode__proof_LAYOUT(void **state)
+{
+	static const uint8_t item[] = {
+		12, 0, 12, 0, 8, 7, 6, 5, 4, 3, 2, 1, 0xc, 0xb, 0xa, 9,
+	};
+	struct proto_setup s = a_setup;
+	uint8_t out[PROTO_SETUP_MAX];
+	size_t len;
+
+	s.proof = (struct proto_proof){ 0x5060708, 0x1020304, 0x90a0b0c };
+	len = rdmamsg__setup_encode(&s, out);
+	assert_int_equal(len, AT_END + sizeof(item));
+	assert_memory_equal(out + AT_END, item, sizeof(item));
+	setup_accepted(out, len, &s);
+}
+
+static void setup_decode__proof_short_or_nowhere_EPROTO(void **state)
+{
+	struct body b;
+
+	for (size_t len = 0; len < PROTO_PROOF_ITEM_LEN; len++) {
+		body_init(&b);
+		add_item(&b, PROTO_SETUP_PROOF, len, 1);
+		setup_refused(b.bytes, b.len);
+	}
+	body_init(&b);
+	add_item(&b, PROTO_SETUP_PROOF, PROTO_PROOF_ITEM_LEN, 0);
+	setup_refused(b.bytes, b.len);
 }
 
 static void setup_decode__refused_by_nothing_EPROTO(void **state)
@@ -612,6 +643,8 @@ int main(void)
 		cmocka_unit_test(setup_decode__known_must_know_OK),
 		cmocka_unit_test(setup_decode__known_longer_TAIL_SKIPPED),
 		cmocka_unit_test(setup_decode__known_shorter_EPROTO),
+		cmocka_unit_test(setup_encode__proof_LAYOUT),
+		cmocka_unit_test(setup_decode__proof_short_or_nowhere_EPROTO),
 		cmocka_unit_test(setup_decode__refused_by_nothing_EPROTO),
 		cmocka_unit_test(setup_decode__repeated_EPROTO),
 		cmocka_unit_test(setup_decode__repeated_empty_data_EPROTO),
