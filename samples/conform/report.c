@@ -177,7 +177,7 @@ static void text_end(const struct facts *f, int status, const char *ended)
 		       "all as expected");
 	if (!facts_kind(f))
 		printf("This kind of device is not known to rdmamsg: please "
-		       "send this report, see README.\n");
+		       "open an issue of the repository with this report.\n");
 }
 
 int report_end(const struct facts *f, const char *why)
