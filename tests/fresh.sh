@@ -5,11 +5,12 @@
 #
 # Follows README.md from a bare clone in a fresh root of Debian, WORKDIR/root, in
 # which there is neither a compiler nor a header: types the first of its two
-# commands twice, as root, then installs what that has built and follows the rest
-# with readme.sh. The second run configures and compiles nothing. Before, a user
-# without sudo types it, and is told what to ask for; afterwards, all of it is done
-# as that user, too. MIRROR is the archive, by default the one that this system
-# uses.
+# commands twice, as root, the second with --help, and those that show manual
+# pages. Then it installs what the first has built, follows the rest with
+# readme.sh, and asks the soft HCA with the command for a card. The second run
+# configures and compiles nothing. Before, a user without sudo types the first
+# command, and is told what to ask for; afterwards, it is done as that user, too.
+# MIRROR is the archive, by default the one that this system uses.
 
 set -eu
 
@@ -85,9 +86,16 @@ cp -R "$root/rdmamsg" "$root/user"
 chown -R 1000:1000 "$root/user"
 passed
 
-# what README.md says is typed
-command=$(sed -n 's/^    \(sh samples\/quickstart\) .*/\1/p' "$top/README.md")
-[ -n "$command" ]
+# what README.md says is typed, and what the last line of the first command says
+readme=$top/README.md
+command=$(sed -n 's/^    \(sh samples\/quickstart\) .*/\1/p' "$readme")
+promise=$(sed -n "s/^    sh samples\/quickstart .* says '\(.*\)'$/\1/p" "$readme")
+tests=$(sed -n 's/^    \(sh tests\/run\) .*/\1/p' "$readme")
+conform=$(sed -n 's/.*`\(rdmamsg-conform -d DEVICE[^`]*\)`.*/\1/p' "$readme" |
+	sed 's/DEVICE/soft0/')
+grep -o '`man -M man [^`]*`' "$readme" | tr -d '`' >"$root.pages"
+[ -n "$command" ] && [ -n "$promise" ] && [ -n "$tests" ] && [ -n "$conform" ]
+[ -s "$root.pages" ]
 
 name=user-asks began=$(date +%s)
 (cd "$root" && find user tmp home) >"$root.before"
@@ -99,6 +107,23 @@ passed
 
 name=quickstart began=$(date +%s)
 in_root sh -c "cd /rdmamsg && $command"
+tail -n 1 "$log" | grep -F "$promise"
+passed
+
+name=tests-help began=$(date +%s)
+: >"$log"
+in_root sh -c "cd /rdmamsg && $tests --help"
+grep '^Usage: tests/run ' "$log"
+passed
+
+name=manual began=$(date +%s)
+in_root apt-get install -y --no-install-recommends man-db
+while read -r page
+do
+	: >"$log"
+	in_root sh -c "cd /rdmamsg && $page" </dev/null
+	grep -i "^${page##* }(.*rdmamsg manual" "$log"
+done <"$root.pages"
 passed
 
 name=quickstart-again began=$(date +%s)
@@ -116,4 +141,10 @@ passed
 name=program began=$(date +%s)
 in_root sh -c 'cd /rdmamsg/build && make install && ldconfig &&
 	sh /rdmamsg/tests/readme.sh ""'
+passed
+
+name=conform began=$(date +%s)
+: >"$log"
+in_root sh -c "PATH=/usr/local/bin:\$PATH && rdmamsg-soft $conform"
+grep '^  "complete": true,$' "$log"
 passed
