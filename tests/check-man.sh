@@ -1,8 +1,9 @@
 #! /bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # The manual pages: correct markup, no link to nowhere, and no field of a
-# public struct left out. README.md shows the sample that it names. The files and
-# functions that the other documents name exist.
+# public struct left out. README.md shows the sample that it names, and its
+# sections and sentences are short. The files and functions that the other
+# documents name exist.
 
 srcdir=${srcdir:-.}
 man=$srcdir/man
@@ -130,6 +131,45 @@ if [ "$(wc -l < "$srcdir/README.md")" -gt 130 ]; then
 	echo "README.md has more than 130 lines"
 	bad=1
 fi
+
+# A section of README.md has at most a screen and a half. Of the sentences, most
+# have at most 20 words; programs, tables and headings are not counted.
+awk -v lengths="$tmp/lengths" '
+function end()
+{
+	if (words)
+		print words > lengths
+	words = 0
+}
+/^```/		{ code = !code }
+/^## /		{ section = $0; lines = 0 }
+section && ++lines == 61 {
+	print "README.md: more than 60 lines of " section
+	bad = 1
+}
+code || /^(```|#|\||!|    )/	{ $0 = "" }
+/^- /		{ end() }
+NF == 0		{ end() }
+{
+	for (i = 1; i <= NF; i++) {
+		words += $i ~ /[A-Za-z0-9]/
+		if ($i ~ /[.?!]$/)
+			end()
+	}
+}
+END	{ end(); exit bad }' "$srcdir/README.md" || bad=1
+sort -n "$tmp/lengths" | awk '
+	{ words[NR] = $1 }
+	END {
+		median = words[int((NR + 1) / 2)]
+		if (NR < 20)
+			print "README.md: its sentences were not found"
+		else if (median > 20)
+			print "README.md: sentences have " median " words"
+		else
+			exit 0
+		exit 1
+	}' || bad=1
 
 # Complete programs among the examples compile.
 CC=${CC:-cc}
