@@ -5,9 +5,10 @@
 #
 # Draws the picture of README.md: measures latency and bandwidth over size on the
 # soft HCA, with polling and with events, between two processes on the first two
-# processors, and draws FILE.svg, by default the one in this directory. Run it on
-# a quiet machine. RUNNER, if set, is a command in front of both processes, as
-# 'chrt -r 1'.
+# processors, and draws FILE.svg, by default the one in this directory. Prints a
+# line for the text beside the picture: processor, kernel, date and version. Run
+# it on a quiet machine. RUNNER, if set, is a command in front of both processes,
+# as 'chrt -r 1'.
 
 set -eu
 
@@ -23,6 +24,22 @@ work=$(mktemp -d)
 server=
 trap '[ -z "$server" ] || kill "$server" 2>/dev/null; rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
+
+# commit: prints that of this directory if it is under version control
+commit()
+{
+	git -C "$here" ls-files --error-unmatch picture.sh >/dev/null 2>&1 &&
+		git -C "$here" describe --always --dirty
+}
+
+measured_on()
+{
+	model=$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo |
+		head -n 1)
+	echo "Measured on ${model:-$(uname -m)}, Linux $(uname -r |
+		sed 's/-.*//'), $(date +%Y-%m-%d), with $("$perf" --version |
+		sed 's/rdmamsg-perf/rdmamsg/')$(commit | sed 's/.*/ (&)/')."
+}
 
 RDMAMSG_DEVICE=soft
 RDMAMSG_SOFT_FABRIC=picture-$$
@@ -53,3 +70,4 @@ done
 cd "$work"
 "$perf" plot rdmamsg --compact --plot=picture.svg
 sed '1a <!-- SPDX-License-Identifier: BSD-2-Clause -->' picture.svg >"$to"
+measured_on
