@@ -4,10 +4,10 @@
 # Usage: quickstart.sh BUILD
 #
 # samples/quickstart that is interrupted: sends SIGINT to its process group, as a
-# terminal does for Ctrl-C, while it prepares, in a build directory of its own,
-# and while it measures and copies, in BUILD, which a run of it has built. It ends
-# with 130 and leaves no process. Then runs it in BUILD once more: it configures
-# and compiles nothing.
+# terminal does for Ctrl-C, while it prepares, in a bare copy of the tree, and
+# while it measures and copies, in BUILD, which a run of it has built. It ends with
+# 130 and leaves no process. Then runs it once more in both: in the copy it does all
+# that it has not done, and in BUILD it configures and compiles nothing.
 
 set -u
 
@@ -54,22 +54,34 @@ await()
 	done
 }
 
-# has_begun TEXT: the step has, or quickstart has ended
+# has_begun TEXT FILE: the step has and FILE is there, or quickstart has ended
 has_begun()
 {
-	grep -q "$1" "$work/said" || ! kill -0 "$session" 2>/dev/null
+	grep -q "$1" "$work/said" && [ -e "$2" ] ||
+		! kill -0 "$session" 2>/dev/null
 }
 
+# Copies what a clone has, as far as configure is concerned.
+copy_tree()
+{
+	mkdir "$work/tree"
+	tar -C "$top" -c --exclude='./build*' --exclude=./.git \
+		--exclude='./configure*' --exclude='./Makefile*' \
+		--exclude='./config.h.in*' --exclude=./aclocal.m4 \
+		--exclude=./autom4te.cache . | tar -x -C "$work/tree" &&
+		cp "$top/configure.ac" "$top/Makefile.am" "$work/tree" || exit
+}
 
-# interrupt NAME TEXT BUILD: interrupts quickstart when it has printed TEXT.
+# interrupt NAME TEXT TREE BUILD FILE: interrupts quickstart when it has printed
+# TEXT and FILE is there.
 interrupt()
 {
 	name=$1
 	: >"$work/said"
-	RDMAMSG_BUILD=$3 setsid env --default-signal=INT \
-		sh "$top/samples/quickstart" >"$work/said" 2>&1 &
+	RDMAMSG_BUILD=$4 setsid env --default-signal=INT \
+		sh "$3/samples/quickstart" >"$work/said" 2>&1 &
 	session=$!
-	await has_begun "$2"
+	await has_begun "$2" "$5"
 	kill -INT -$session || fail 'it has ended before'
 	wait $session
 	status=$?
@@ -84,22 +96,41 @@ interrupt()
 	echo "ok quickstart-$name"
 }
 
-again()
+# run NAME TREE BUILD: runs it to the end.
+run()
 {
-	name=again
+	name=$1
 	began=$(date +%s)
-	RDMAMSG_BUILD=$build sh "$top/samples/quickstart" >"$work/said" 2>&1 ||
+	RDMAMSG_BUILD=$3 sh "$2/samples/quickstart" >"$work/said" 2>&1 ||
 		fail "status $?"
-	! grep -q configuring "$work/said" || fail 'it configures again'
-	! grep '^  CC ' "$build/quickstart.log" || fail 'it compiles again'
-	sed -n '/^packages\|^building/s/^/# /p' "$work/said"
-	echo "ok quickstart-again"
-	echo "# took $(($(date +%s) - began)) quickstart-again"
 }
 
-interrupt packages 'packages for building' "$work/build"
-interrupt configuring '^configuring' "$work/build"
-interrupt building '^building' "$work/build"
-interrupt measuring '^Measuring' "$build"
-interrupt copying '^Copying' "$build"
+passed()
+{
+	sed -n '/^packages\|^making\|^configuring\|^building/s/^/# /p' \
+		"$work/said"
+	echo "ok quickstart-$name"
+	echo "# took $(($(date +%s) - began)) quickstart-$name"
+}
+
+again()
+{
+	run again "$top" "$build"
+	! grep -q configuring "$work/said" || fail 'it configures again'
+	! grep '^  CC ' "$build/quickstart.log" || fail 'it compiles again'
+	passed
+}
+
+copy_tree
+tree=$work/tree
+interrupt packages 'packages for building' "$tree" "$work/build" /
+# another build directory than that of the next run, which knows nothing of it;
+# the half of configure comes first
+interrupt making '^making configure' "$tree" "$work/other" "$tree/configure"
+interrupt configuring '^configuring' "$tree" "$work/build" /
+interrupt building '^building' "$tree" "$work/build" /
+run resumed "$tree" "$work/build"
+passed
+interrupt measuring '^Measuring' "$top" "$build" /
+interrupt copying '^Copying' "$top" "$build" /
 again
