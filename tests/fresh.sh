@@ -8,9 +8,10 @@
 # commands twice, as root, the second with --help, and those that show manual
 # pages. Then it installs what the first has built, follows the rest with
 # readme.sh, and asks the soft HCA with the command for a card. The second run
-# configures and compiles nothing. Before, a user without sudo types the first
-# command, and is told what to ask for; afterwards, it is done as that user, too.
-# MIRROR is the archive, by default the one that this system uses.
+# configures and compiles nothing. Before, a user without sudo, or whom sudo
+# refuses, types the first command, and is told what to ask for; afterwards, it is
+# done as that user, too. MIRROR is the archive, by default the one that this
+# system uses.
 
 set -eu
 
@@ -97,12 +98,27 @@ grep -o '`man -M man [^`]*`' "$readme" | tr -d '`' >"$root.pages"
 [ -n "$command" ] && [ -n "$promise" ] && [ -n "$tests" ] && [ -n "$conform" ]
 [ -s "$root.pages" ]
 
+# asks: the user types it, is told what to ask for, and nothing else has happened
+asks()
+{
+	: >"$log"
+	(cd "$root" && find user tmp home) >"$root.before"
+	if as_user "$command"
+	then return 1
+	fi
+	asked='ask an administrator for: .*apt-get install --no-install-recommends'
+	grep "^setup-packages: $1; $asked gcc libc6-dev make .* librdmacm-dev " \
+		"$log"
+	(cd "$root" && find user tmp home) | diff "$root.before" -
+}
+
 name=user-asks began=$(date +%s)
-(cd "$root" && find user tmp home) >"$root.before"
-as_user "$command" && exit 1
-asked='ask an administrator for: .*apt-get install --no-install-recommends'
-grep "^setup-packages: .* $asked gcc libc6-dev make .* librdmacm-dev " "$log"
-(cd "$root" && find user tmp home) | diff "$root.before" -
+asks 'neither root nor sudo'
+# a sudo that refuses
+printf '#!/bin/sh\nexit 1\n' >"$root/usr/bin/sudo"
+chmod +x "$root/usr/bin/sudo"
+asks 'sudo does not let this user install packages'
+rm "$root/usr/bin/sudo"
 passed
 
 name=quickstart began=$(date +%s)
