@@ -121,7 +121,11 @@ asks 'sudo does not let this user install packages'
 rm "$root/usr/bin/sudo"
 passed
 
+# an interrupted dpkg leaves such a journal
 name=quickstart began=$(date +%s)
+in_root sh -c 'dpkg-query -s hostname |
+	sed "s/^Status: .*/Status: install ok half-configured/" \
+		>/var/lib/dpkg/updates/0000'
 in_root sh -c "cd /rdmamsg && $command"
 tail -n 1 "$log" | grep -F "$promise"
 passed
