@@ -1490,7 +1490,11 @@ perf_compare_drivers()
 {
 	for name in UCX libfabric
 	do
-		driver_of $name || continue
+		driver_of $name || {
+			returns 1 env PATH=/nowhere "$perf" compare --only=$name
+			said "^rdmamsg-perf: $name has no driver: built without"
+			continue
+		}
 		env PATH=/nowhere "$perf" compare -a "$addr" -n 1 --json \
 			--only=$name -s 1,100K >said 2>told || {
 			cat told

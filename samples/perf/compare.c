@@ -363,22 +363,34 @@ static bool chosen(const char *list, const char *name)
 	return !list;
 }
 
-static void gather(struct compare *c)
+/* Adds a rival, or says why not. */
+static void add(struct compare *c, const struct rival *r)
+{
+	if (r->absent)
+		perf_complain("%s %s", r->name, r->absent);
+	else if (r->there && !r->there(r))
+		perf_complain("%s is not installed", r->name);
+	else
+		c->entries[c->count++].rival = r;
+}
+
+/* Returns 0 if a rival was chosen. */
+static int gather(struct compare *c)
 {
 	static const struct rival *const all[] = {
 		rival_rdmamsg, rival_tcp, rival_zmq, rival_ucx, rival_fabric,
 		rival_tools,
 	};
+	int ret = -1;
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		for (const struct rival *r = all[i]; r->name; r++) {
 			if (!chosen(c->o->only, r->name))
 				continue;
-			if (r->there && !r->there(r))
-				perf_complain("%s is not installed", r->name);
-			else
-				c->entries[c->count++].rival = r;
+			add(c, r);
+			ret = 0;
 		}
+	return ret;
 }
 
 /* Takes the first two processors of this process unless there are others. */
@@ -411,11 +423,12 @@ static int compare(struct compare *c)
 {
 	unsigned int figures = 0;
 
-	gather(c);
-	if (!c->count) {
+	if (gather(c)) {
 		perf_complain("--only %s: no such rival", c->o->only);
 		return 1;
 	}
+	if (!c->count)
+		return 1;
 	c->before = distance(c);
 	rounds(c);
 	c->after = distance(c);

@@ -37,6 +37,7 @@ struct rival {
 	bool tool;		/* another program */
 	const struct rival_ops *ops;	/* of rival_server(), rival_client() */
 	bool (*load)(void);	/* its library; NULL: it needs none */
+	const char *absent;	/* why it cannot run; NULL: ask there() */
 	/* Returns true if it is installed. NULL: it is. */
 	bool (*there)(const struct rival *r);
 	/*

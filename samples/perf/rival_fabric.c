@@ -221,6 +221,8 @@ const struct rival rival_fabric[] = {
 };
 #else
 const struct rival rival_fabric[] = {
+	{ .name = "libfabric",
+	  .absent = "has no driver: built without its headers, libfabric-dev" },
 	{ .name = NULL },
 };
 #endif

@@ -227,6 +227,8 @@ const struct rival rival_ucx[] = {
 };
 #else
 const struct rival rival_ucx[] = {
+	{ .name = "UCX",
+	  .absent = "has no driver: built without its headers, libucx-dev" },
 	{ .name = NULL },
 };
 #endif
