@@ -310,6 +310,22 @@ static void column(double value, int width, int digits)
 		printf(" %*s", width, "-");
 }
 
+/* Prints the flags, with the variable as the rival sees it. */
+static void flags(const struct rival *r, bool quoted)
+{
+	const char *value = r->variable ? getenv(r->variable) : NULL;
+
+	fputs(r->flags, stdout);
+	if (!value)
+		return;
+	printf("; %s=", r->variable);
+	for (; *value; value++) {
+		if (quoted && (*value == '"' || *value == '\\'))
+			putchar('\\');
+		putchar((unsigned char)*value < ' ' ? '?' : *value);
+	}
+}
+
 static void table(const struct compare *c)
 {
 	printf("between processors %d and %d, medians of %u round%s; a cache "
@@ -326,7 +342,9 @@ static void table(const struct compare *c)
 		column(median(e, RIVAL_USEC), 10, 3);
 		column(median(e, RIVAL_RATE), 12, 0);
 		column(median(e, RIVAL_BW) / 1e9, 11, 3);
-		printf("  %s\n", e->rival->flags);
+		fputs("  ", stdout);
+		flags(e->rival, false);
+		putchar('\n');
 	}
 }
 
@@ -335,16 +353,16 @@ static void json(const struct compare *c)
 	for (unsigned int i = 0; i < c->count; i++) {
 		struct entry *e = &c->entries[i];
 
-		printf("{\"rival\": \"%s\", \"flags\": \"%s\", \"tool\": %s, "
-		       "\"rounds\": %u, \"size\": %u, \"large\": %u, "
-		       "\"usec\": %.3f, \"msg_per_s\": %.1f, "
+		printf("{\"rival\": \"%s\", \"flags\": \"", e->rival->name);
+		flags(e->rival, true);
+		printf("\", \"tool\": %s, \"rounds\": %u, \"size\": %u, "
+		       "\"large\": %u, \"usec\": %.3f, \"msg_per_s\": %.1f, "
 		       "\"gb_per_s\": %.3f, \"line_before_ns\": %.1f, "
-		       "\"line_after_ns\": %.1f}\n", e->rival->name,
-		       e->rival->flags, e->rival->tool ? "true" : "false",
-		       c->rounds, c->size[0], c->size[2],
-		       median(e, RIVAL_USEC), median(e, RIVAL_RATE),
-		       median(e, RIVAL_BW) / 1e9, c->before * 1e3,
-		       c->after * 1e3);
+		       "\"line_after_ns\": %.1f}\n",
+		       e->rival->tool ? "true" : "false", c->rounds,
+		       c->size[0], c->size[2], median(e, RIVAL_USEC),
+		       median(e, RIVAL_RATE), median(e, RIVAL_BW) / 1e9,
+		       c->before * 1e3, c->after * 1e3);
 	}
 }
 
@@ -372,6 +390,8 @@ static void add(struct compare *c, const struct rival *r)
 		perf_complain("%s is not installed", r->name);
 	else
 		c->entries[c->count++].rival = r;
+	if (r->variable)
+		setenv(r->variable, r->value, 0);
 }
 
 /* Returns 0 if a rival was chosen. */

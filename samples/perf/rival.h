@@ -29,6 +29,8 @@ struct rival_run {
 
 struct rival {
 	const char *name, *flags;
+	/* An environment variable, and its value unless the user has set it. */
+	const char *variable, *value;
 	bool figures[RIVAL_FIGURES];	/* that it has */
 	bool event;		/* rdmamsg and TCP: both sides sleep */
 	bool listens;		/* the parent makes a listening socket */

@@ -145,7 +145,6 @@ static struct command ucx(const struct rival_run *run, const struct numbers *n)
 	};
 	struct command c = { .count = 0 };
 
-	setenv("UCX_TLS", "posix,cma,self", 0);
 	words(&c, list);
 	if (has_mpi()) {
 		word(&c, "-P");
@@ -260,7 +259,8 @@ static int client_libfabric(const struct rival_run *run, double *ret)
 
 const struct rival rival_tools[] = {
 	{ .name = "UCX, its tool",
-	  .flags = "ucx_perftest -t tag_lat, tag_bw; UCX_TLS=posix,cma,self",
+	  .flags = "ucx_perftest -t tag_lat, tag_bw",
+	  .variable = "UCX_TLS", .value = "posix,cma,self",
 	  .figures = { true, true, true }, .wants_port = true, .tool = true,
 	  .there = there_ucx, .serve = serve_ucx, .client = client_ucx },
 	{ .name = "libfabric, its tool", .flags = "fi_pingpong -p shm -e rdm",

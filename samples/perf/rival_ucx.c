@@ -206,7 +206,6 @@ static void *open_ucx(const struct rival_run *run, bool server)
 		.cb.send = on_sent, .user_data = u,
 		.memory_type = UCS_MEMORY_TYPE_HOST,
 	};
-	setenv("UCX_TLS", "posix,cma,self", 0);
 	if (fd < 0 || make_worker(u) || make_ep(u, fd) ||
 	    fill_ring(u, run->size))
 		return NULL;
@@ -219,8 +218,8 @@ static const struct rival_ops ops = {
 
 const struct rival rival_ucx[] = {
 	{ .name = "UCX",
-	  .flags = "ucp_tag_send_nbx, 32 receives posted; "
-		   "UCX_TLS=posix,cma,self",
+	  .flags = "ucp_tag_send_nbx, 32 receives posted",
+	  .variable = "UCX_TLS", .value = "posix,cma,self",
 	  .figures = { true, true, true }, .listens = true, .ops = &ops, .load = load,
 	  .there = rival_loads, .serve = rival_server, .client = rival_client },
 	{ .name = NULL },
