@@ -1139,7 +1139,11 @@ perf_option()
 	check)	client lat -n 50 --check --event
 		said '^ *1048576 ' ;;
 	cpus)	returns 0 "$perf" compare -a "$addr" --cpus=1,0 -n 1 --only=tcp
-		said '^between processors 1 and 0, medians of 1 round; ' ;;
+		ns='[1-9][0-9]*\.[0-9]'
+		said '^between processors 1 and 0, medians of 1 round; '
+		said "; a cache line takes $ns ns before and $ns ns after$"
+		returns 0 "$perf" compare -a "$addr" -n 1 --only=tcp --json
+		said "\"line_before_ns\": $ns, \"line_after_ns\": $ns}$" ;;
 	only)	returns 0 "$perf" compare -a "$addr" -n 2 --only=tcp
 		said '^TCP, busy poll '
 		not said '^rdmamsg,' ;;
