@@ -1152,7 +1152,13 @@ perf_option()
 	plot)	client lat -s 64,4K -n 300 --plot=- --event
 		said '^rdmamsg-perf: lat, .*, event: microseconds over bytes'
 		said '^ *4096 bytes .* messages/s'
-		said '^ *[0-9.]* p99.9  *##*$' ;;
+		said '^ *[0-9.]* p99.9  *##*$'
+		not said '^left out'
+		client lat -s 1,64,4K -n 300 --plot=- --event
+		said ', 1 bytes: microseconds over time, from '
+		said ', 64 bytes: microseconds over time, from '
+		not said ', 4096 bytes: microseconds over time'
+		said '^left out: 1 of 3 curves over time$' ;;
 	compact)
 		client lat -s 64,4K -n 300 --plot=- --event --compact
 		said 'microseconds over bytes'

@@ -21,7 +21,7 @@
 #define BAR		48	/* columns */
 #define STEP		1.189207115	/* the fourth root of two */
 #define TIMES_MAX	8	/* curves of latency over time */
-#define TIMES_TEXT	2	/* as many as are readable as text */
+#define TIMES_TEXT	2	/* as text, which is long */
 
 struct plot_set {
 	size_t count;
@@ -188,8 +188,6 @@ static void text_time(size_t i)
 {
 	const struct perf_row *r = &set.rows[i];
 
-	if (r->points < 2)
-		return;
 	put_curve(stdout, i);
 	printf(", %.0f bytes: microseconds over time, from %.4f to %.4f s\n",
 	       r->size, r->point[0].seconds, r->point[r->points - 1].seconds);
@@ -199,6 +197,18 @@ static void text_time(size_t i)
 	}
 }
 
+static void text_times(void)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < set.count; i++)
+		if (set.rows[i].points > 1 && n++ < TIMES_TEXT)
+			text_time(i);
+	if (n > TIMES_TEXT)
+		printf("left out: %zu of %zu curves over time\n",
+		       n - TIMES_TEXT, n);
+}
+
 static int text(void)
 {
 	for (size_t i = 0; i < set.count; i = end_of(i)) {
@@ -206,9 +216,8 @@ static int text(void)
 			putchar('\n');
 		text_curve(i, end_of(i));
 	}
-	for (size_t i = 0; !compact && i < set.count && set.count <= TIMES_TEXT;
-	     i++)
-		text_time(i);
+	if (!compact)
+		text_times();
 	return 0;
 }
 
