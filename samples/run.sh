@@ -1145,7 +1145,8 @@ perf_option()
 		returns 0 "$perf" compare -a "$addr" -n 1 --only=tcp --json
 		said "\"line_before_ns\": $ns, \"line_after_ns\": $ns}$" ;;
 	only)	returns 0 "$perf" compare -a "$addr" -n 2 --only=tcp
-		said '^TCP, busy poll '
+		# three figures and the messages left out
+		said '^TCP, busy poll \( *[0-9.]*\)\{3\} *[1-9][0-9]*  TCP'
 		not said '^rdmamsg,' ;;
 	hist)	client lat -s 64 -n 300 --hist --event
 		said '^ *[0-9.]* to  *[0-9.]* us  *[0-9]*  *[0-9.]*% [#.]' ;;
@@ -1176,7 +1177,10 @@ perf_option()
 	json)	client lat -n 2 --json --event
 		said '"server_mode": "event"}$' ;;
 	srq)	client conns --srq -n 3 --event
-		said '^3 connections.*events, shared receives$' ;;
+		said '^3 connections.*events, shared receives$'
+		said ', 384 left out before, '
+		client conns -n 3 --event --json
+		json_is warmup 384 ;;
 	key-file)
 		client lat -s 1 -n 2 --event --key-file=key
 		said '^ *1 '
@@ -1472,6 +1476,7 @@ perf_compare()
 		'TCP, busy poll'
 	json_is size 100 100 100 100
 	json_is large 102400 102400 102400 102400
+	not grep -v '"warmup": [1-9]' said
 	complains 1 'no such rival' "$perf" compare --only=nobody
 	complains 1 'at most 101 rounds' "$perf" compare -n 102
 	complains 1 'may not use processor 1023' "$perf" compare --cpus=0,1023

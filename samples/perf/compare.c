@@ -32,6 +32,7 @@ struct entry {
 	const struct rival *rival;
 	double figures[RIVAL_FIGURES][ROUNDS_MAX];
 	unsigned int count[RIVAL_FIGURES];
+	uint64_t warmup[RIVAL_FIGURES];	/* messages of the last round */
 };
 
 struct compare {
@@ -159,19 +160,20 @@ static void be_server(const struct rival_run *run)
 
 static void be_client(const struct rival_run *run, int out)
 {
-	double value = 0;
-	int status = run->rival->client(run, &value);
+	struct rival_result r = { 0 };
+	int status = run->rival->client(run, &r);
 
 	if (!status)
-		dprintf(out, "%.9g\n", value);
+		dprintf(out, "%.9g %llu\n", r.value,
+			(unsigned long long)r.warmup);
 	_exit(status);
 }
 
 /* Starts both processes. Returns what the client prints, or -1. */
 static int both(struct rival_run *run, const int pipes[2][2], pid_t child[2],
-		double *ret)
+		struct rival_result *ret)
 {
-	char line[256];
+	char line[256], *rest;
 
 	child[0] = start(run->o->cpus[0], pipes[0][1]);
 	if (!child[0])
@@ -190,11 +192,12 @@ static int both(struct rival_run *run, const int pipes[2][2], pid_t child[2],
 	close(pipes[1][1]);	/* so that the end of the client is seen */
 	if (read_line(pipes[1][0], line, sizeof(line)) < 0)
 		return -1;
-	*ret = strtod(line, NULL);
-	return *ret > 0 ? 0 : -1;
+	ret->value = strtod(line, &rest);
+	ret->warmup = strtoull(rest, NULL, 10);
+	return ret->value > 0 ? 0 : -1;
 }
 
-static int measure_with(struct rival_run *run, double *ret)
+static int measure_with(struct rival_run *run, struct rival_result *ret)
 {
 	int pipes[2][2] = { { -1, -1 }, { -1, -1 } }, status = -1;
 	pid_t child[2] = { 0, 0 };
@@ -212,7 +215,7 @@ static int measure_with(struct rival_run *run, double *ret)
 
 /* Returns -1 if there is no figure. */
 static int measure(struct compare *c, const struct rival *r,
-		   enum rival_figure figure, double *ret)
+		   enum rival_figure figure, struct rival_result *ret)
 {
 	struct rival_run run = {
 		.o = c->o, .rival = r, .figure = figure,
@@ -250,16 +253,20 @@ static void progress(const struct compare *c, unsigned int round,
 static void turn(struct compare *c, struct entry *e, unsigned int round)
 {
 	for (int i = 0; i < RIVAL_FIGURES && !perf_stopped; i++) {
-		double value;
+		struct rival_result r;
 
 		if (!e->rival->figures[i])
 			continue;
 		progress(c, round, e->rival->name, figure_names[i]);
-		if (!measure(c, e->rival, (enum rival_figure)i, &value))
-			e->figures[i][e->count[i]++] = value;
-		else if (!perf_stopped)
-			perf_complain("%s: no %s in round %u", e->rival->name,
-				      figure_names[i], round + 1);
+		if (measure(c, e->rival, (enum rival_figure)i, &r)) {
+			if (!perf_stopped)
+				perf_complain("%s: no %s in round %u",
+					      e->rival->name, figure_names[i],
+					      round + 1);
+			continue;
+		}
+		e->figures[i][e->count[i]++] = r.value;
+		e->warmup[i] = r.warmup;
 	}
 }
 
@@ -274,12 +281,12 @@ static void rounds(struct compare *c)
 
 static double distance(struct compare *c)
 {
-	double us = 0;
+	struct rival_result r;
 
 	if (perf_stopped || !rival_line->there(rival_line) ||
-	    measure(c, rival_line, RIVAL_USEC, &us))
+	    measure(c, rival_line, RIVAL_USEC, &r))
 		return 0;
-	return us;
+	return r.value;
 }
 
 /* ---- the table -------------------------------------------------------- */
@@ -326,15 +333,25 @@ static void flags(const struct rival *r, bool quoted)
 	}
 }
 
+/* Returns the messages of the last round that no figure includes. */
+static unsigned long long warmup(const struct entry *e)
+{
+	unsigned long long n = 0;
+
+	for (int i = 0; i < RIVAL_FIGURES; i++)
+		n += e->warmup[i];
+	return n;
+}
+
 static void table(const struct compare *c)
 {
 	printf("between processors %d and %d, medians of %u round%s; a cache "
 	       "line takes %.1f ns before and %.1f ns after\n"
-	       "%-20s %8u B %10u B %9u B\n%-20s %10s %12s %11s  %s\n",
+	       "%-20s %8u B %10u B %9u B\n%-20s %10s %12s %11s %9s  %s\n",
 	       c->o->cpus[0], c->o->cpus[1], c->rounds,
 	       c->rounds == 1 ? "" : "s", c->before * 1e3, c->after * 1e3, "",
 	       c->size[0], c->size[1], c->size[2], "", "us", "messages/s",
-	       "GB/s", "flags");
+	       "GB/s", "left out", "flags");
 	for (unsigned int i = 0; i < c->count; i++) {
 		struct entry *e = &c->entries[i];
 
@@ -342,7 +359,7 @@ static void table(const struct compare *c)
 		column(median(e, RIVAL_USEC), 10, 3);
 		column(median(e, RIVAL_RATE), 12, 0);
 		column(median(e, RIVAL_BW) / 1e9, 11, 3);
-		fputs("  ", stdout);
+		printf(" %9llu  ", warmup(e));
 		flags(e->rival, false);
 		putchar('\n');
 	}
@@ -357,12 +374,13 @@ static void json(const struct compare *c)
 		flags(e->rival, true);
 		printf("\", \"tool\": %s, \"rounds\": %u, \"size\": %u, "
 		       "\"large\": %u, \"usec\": %.3f, \"msg_per_s\": %.1f, "
-		       "\"gb_per_s\": %.3f, \"line_before_ns\": %.1f, "
+		       "\"gb_per_s\": %.3f, \"warmup\": %llu, "
+		       "\"line_before_ns\": %.1f, "
 		       "\"line_after_ns\": %.1f}\n",
 		       e->rival->tool ? "true" : "false", c->rounds,
 		       c->size[0], c->size[2], median(e, RIVAL_USEC),
 		       median(e, RIVAL_RATE), median(e, RIVAL_BW) / 1e9,
-		       c->before * 1e3, c->after * 1e3);
+		       warmup(e), c->before * 1e3, c->after * 1e3);
 	}
 }
 

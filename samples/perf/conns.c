@@ -351,12 +351,12 @@ static void show(const struct conns *s, double setup, double run,
 
 	printf(json ? "{\"test\": \"conns\", \"connections\": %u, "
 	       "\"setup_per_s\": %.1f, \"size\": %u, \"count\": %llu, "
-	       "\"flying\": %d, \"msg_per_s\": %.1f, \"srq\": %s" :
+	       "\"warmup\": %llu, \"flying\": %d, \"msg_per_s\": %.1f, \"srq\": %s" :
 	       "%u connections, %.0f made in a second; messages of %u bytes "
-	       "there and back: %llu, %d under way, %.0f in a second, "
-	       "%s%s\n",
+	       "there and back: %llu, %llu left out before, %d under way, "
+	       "%.0f in a second, %s%s\n",
 	       s->n, s->n / setup, s->size, (unsigned long long)s->total,
-	       FLYING, (double)s->total / run,
+	       (unsigned long long)WARM * s->n, FLYING, (double)s->total / run,
 	       json ? s->srq ? "true" : "false" :
 	       s->o->event ? "events" : "polling",
 	       s->srq ? ", shared receives" : "");

@@ -55,7 +55,7 @@ static size_t ping_pong(const struct rival_ops *ops, void *conn,
 }
 
 static int latency(const struct rival_ops *ops, void *conn, const uint8_t *msg,
-		   size_t size, double *ret)
+		   size_t size, struct rival_result *ret)
 {
 	uint64_t *samples = malloc(SAMPLES * sizeof(*samples));
 	struct perf_result r = { 0 };
@@ -64,10 +64,11 @@ static int latency(const struct rival_ops *ops, void *conn, const uint8_t *msg,
 	if (!samples)
 		return 1;
 	memset(samples, 1, SAMPLES * sizeof(*samples));
-	if (ping_pong(ops, conn, msg, size, WARM_S, samples))
+	ret->warmup = ping_pong(ops, conn, msg, size, WARM_S, samples);
+	if (ret->warmup)
 		n = ping_pong(ops, conn, msg, size, MEASURE_S, samples);
 	perf_percentiles(&r, samples, n, perf_usec_per_tick() / 2);
-	*ret = r.usec_p50;
+	ret->value = r.usec_p50;
 	free(samples);
 	return n ? 0 : 1;
 }
@@ -91,7 +92,7 @@ static double batch(const struct rival_ops *ops, void *conn, uint8_t *msg,
 
 /* Batches become longer, which is a warm-up. All of the longest count. */
 static int stream(const struct rival_ops *ops, void *conn, uint8_t *msg,
-		  size_t size, double *ret)
+		  size_t size, struct rival_result *ret)
 {
 	double took, total = 0, sent = 0;
 	size_t n = 16;
@@ -99,8 +100,10 @@ static int stream(const struct rival_ops *ops, void *conn, uint8_t *msg,
 	while ((took = batch(ops, conn, msg, size, n)) < BATCH_S) {
 		if (took <= 0)
 			return 1;
+		ret->warmup += n;
 		n *= 2;
 	}
+	ret->warmup += n;
 	while (total < MEASURE_S) {
 		took = batch(ops, conn, msg, size, n);
 		if (took <= 0)
@@ -108,12 +111,12 @@ static int stream(const struct rival_ops *ops, void *conn, uint8_t *msg,
 		sent += (double)n;
 		total += took;
 	}
-	*ret = sent / total;
+	ret->value = sent / total;
 	return 0;
 }
 
 int rival_drive(const struct rival_ops *ops, void *conn,
-		const struct rival_run *run, double *ret)
+		const struct rival_run *run, struct rival_result *ret)
 {
 	uint8_t *msg = malloc(run->size);
 	int status;
@@ -126,7 +129,7 @@ int rival_drive(const struct rival_ops *ops, void *conn,
 	else
 		status = stream(ops, conn, msg, run->size, ret);
 	if (run->figure == RIVAL_BW)
-		*ret *= run->size;
+		ret->value *= run->size;
 	free(msg);
 	return status;
 }

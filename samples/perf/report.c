@@ -112,6 +112,7 @@ void perf_row_of(const struct perf_result *r, struct perf_row *ret)
 	ret->p999 = r->usec_p999;
 	ret->msg_per_s = msg_per_s(r);
 	ret->mb_per_s = msg_per_s(r) * r->size / 1e6;
+	ret->warmup = r->warmup;
 	ret->cold = r->cold;
 	ret->points = r->points;
 	memcpy(ret->point, r->point, sizeof(ret->point));

@@ -46,7 +46,7 @@ int rival_server(const struct rival_run *run)
 	return conn ? rival_serve(run->rival->ops, conn, run->size) : 1;
 }
 
-int rival_client(const struct rival_run *run, double *ret)
+int rival_client(const struct rival_run *run, struct rival_result *ret)
 {
 	void *conn = open_conn(run, false);
 

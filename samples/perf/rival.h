@@ -16,6 +16,11 @@ enum rival_figure {
 
 struct rival_ops;
 
+struct rival_result {
+	double value;		/* of the figure */
+	uint64_t warmup;	/* messages before, which it does not include */
+};
+
 /* A measurement by two processes. */
 struct rival_run {
 	const struct perf_options *o;
@@ -47,7 +52,7 @@ struct rival {
 	 * figure. The parent ends the server by SIGTERM.
 	 */
 	int (*serve)(const struct rival_run *run);
-	int (*client)(const struct rival_run *run, double *ret);
+	int (*client)(const struct rival_run *run, struct rival_result *ret);
 };
 
 /* Ends with an entry without a name. */
@@ -78,7 +83,7 @@ struct rival_ops {
 
 /* rival.c: for the members of struct rival: serve, client and there. */
 int rival_server(const struct rival_run *run);
-int rival_client(const struct rival_run *run, double *ret);
+int rival_client(const struct rival_run *run, struct rival_result *ret);
 /* Loads the library in a child, because it may keep state of its process. */
 bool rival_loads(const struct rival *r);
 
@@ -92,7 +97,7 @@ bool rival_load(const char *library, const struct rival_symbol *symbols);
 /* drive.c: both sides of a measurement, over any connection. */
 int rival_serve(const struct rival_ops *ops, void *conn, size_t size);
 int rival_drive(const struct rival_ops *ops, void *conn,
-		const struct rival_run *run, double *ret);
+		const struct rival_run *run, struct rival_result *ret);
 
 /* compare.c: binds this process to a processor, or does nothing. */
 void rival_pin(int cpu);

@@ -41,7 +41,7 @@ static int serve(const struct rival_run *run)
 	return 0;
 }
 
-static int client(const struct rival_run *run, double *ret)
+static int client(const struct rival_run *run, struct rival_result *ret)
 {
 	double begin = rival_now(), now = begin;
 	uint32_t n = 0;
@@ -58,7 +58,7 @@ static int client(const struct rival_run *run, double *ret)
 		}
 		now = rival_now();
 	}
-	*ret = (now - begin) * 1e6 / n;
+	ret->value = (now - begin) * 1e6 / n;
 	return 0;
 }
 

@@ -30,7 +30,8 @@ static FILE *catch_output(void)
 	return NULL;
 }
 
-static int read_figure(FILE *f, const struct rival_run *run, double *ret)
+static int read_figure(FILE *f, const struct rival_run *run,
+		       struct rival_result *ret)
 {
 	char line[LINE_BYTES];
 	struct perf_row r;
@@ -41,12 +42,14 @@ static int read_figure(FILE *f, const struct rival_run *run, double *ret)
 	n = fread(line, 1, sizeof(line), f);
 	if (perf_row_parse(line, n, &r) != 1)
 		return 1;
-	*ret = run->figure == RIVAL_USEC ? r.p50 :
-	       run->figure == RIVAL_RATE ? r.msg_per_s : r.mb_per_s * 1e6;
+	ret->value = run->figure == RIVAL_USEC ? r.p50 :
+		     run->figure == RIVAL_RATE ? r.msg_per_s :
+						 r.mb_per_s * 1e6;
+	ret->warmup = (uint64_t)r.warmup;
 	return 0;
 }
 
-static int client(const struct rival_run *run, double *ret)
+static int client(const struct rival_run *run, struct rival_result *ret)
 {
 	static const enum perf_test tests[] = {
 		[RIVAL_USEC] = PERF_LAT, [RIVAL_RATE] = PERF_RATE,

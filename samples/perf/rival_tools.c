@@ -17,6 +17,10 @@
 #define LARGE_COUNT	"1000"
 #define LARGE		65536
 #define WORDS		24
+/* messages that ucx_perftest leaves out; fi_pingpong has no warm-up */
+#define WARMUP		500
+#define TEXT(number)	#number
+#define NUMBER_TEXT(n)	TEXT(n)
 
 struct command {
 	const char *words[WORDS];
@@ -140,7 +144,7 @@ static struct command ucx(const struct rival_run *run, const struct numbers *n)
 {
 	const char *const list[] = {
 		"ucx_perftest", "-t", run->figure == RIVAL_USEC ? "tag_lat" :
-		"tag_bw", "-s", n->size, "-n", count_of(run), "-w", "500",
+		"tag_bw", "-s", n->size, "-n", count_of(run), "-w", NUMBER_TEXT(WARMUP),
 		"-p", n->port, "-f", "-v", NULL,
 	};
 	struct command c = { .count = 0 };
@@ -167,7 +171,8 @@ static int serve_ucx(const struct rival_run *run)
  * in MB of 2^20 bytes, and two rates. The second of each pair is of the whole
  * run.
  */
-static int read_ucx(char *out, const struct rival_run *run, double *ret)
+static int read_ucx(char *out, const struct rival_run *run,
+		    struct rival_result *ret)
 {
 	double row[8];
 	int status = 1;
@@ -178,14 +183,16 @@ static int read_ucx(char *out, const struct rival_run *run, double *ret)
 			   &row[1], &row[2], &row[3], &row[4], &row[5],
 			   &row[6], &row[7]) != 8)
 			continue;
-		*ret = run->figure == RIVAL_USEC ? row[1] :
-		       run->figure == RIVAL_RATE ? row[7] : row[5] * 1048576;
+		ret->value = run->figure == RIVAL_USEC ? row[1] :
+			     run->figure == RIVAL_RATE ? row[7] :
+							 row[5] * 1048576;
+		ret->warmup = WARMUP;
 		status = 0;
 	}
 	return status;
 }
 
-static int client_ucx(const struct rival_run *run, double *ret)
+static int client_ucx(const struct rival_run *run, struct rival_result *ret)
 {
 	struct numbers n = numbers(run);
 	struct command c = ucx(run, &n);
@@ -229,7 +236,7 @@ static int serve_libfabric(const struct rival_run *run)
 }
 
 /* A line of figures: bytes #sent #ack total time MB/sec usec/xfer Mxfers/sec */
-static int read_libfabric(char *out, double *ret)
+static int read_libfabric(char *out, struct rival_result *ret)
 {
 	int status = 1;
 
@@ -241,13 +248,14 @@ static int read_libfabric(char *out, double *ret)
 		if (sscanf(at, "%*s %15[0-9]%*s %*s %*s %*s %*s %lf %*f", count,
 			   &usec) != 2)
 			continue;
-		*ret = usec;
+		ret->value = usec;
 		status = 0;
 	}
 	return status;
 }
 
-static int client_libfabric(const struct rival_run *run, double *ret)
+static int client_libfabric(const struct rival_run *run,
+			    struct rival_result *ret)
 {
 	struct numbers n = numbers(run);
 	struct command c = pingpong(run, &n, false);

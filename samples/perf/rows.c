@@ -230,6 +230,7 @@ static bool value(struct text *t, const char *key, struct perf_row *r)
 		{ "usec_p999", NULL, &r->p999 },
 		{ "msg_per_s", NULL, &r->msg_per_s },
 		{ "mb_per_s", NULL, &r->mb_per_s },
+		{ "warmup", NULL, &r->warmup },
 	};
 
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)

@@ -23,6 +23,7 @@ struct perf_row {
 	double size;
 	double p50, p99, p999;	/* microseconds */
 	double msg_per_s, mb_per_s;
+	double warmup;		/* messages before, which are left out */
 	bool cold;
 	unsigned int points;
 	struct perf_point point[PERF_POINTS];
