@@ -7,7 +7,8 @@
 # terminal does for Ctrl-C, while it prepares, in a bare copy of the tree, and
 # while it measures and copies, in BUILD, which a run of it has built. It ends with
 # 130 and leaves no process. Then runs it once more in both: in the copy it does all
-# that it has not done, and in BUILD it configures and compiles nothing.
+# that it has not done, and in BUILD it configures and compiles nothing. At last it
+# shows messages as in a virtual machine.
 
 set -u
 
@@ -121,6 +122,20 @@ again()
 	passed
 }
 
+# In a virtual machine the figures are those of messages that are checked. Goes on
+# with the address of the last run.
+machine()
+{
+	addr=$(sed -n 's/^Messages over .* at \(.*\), after a warm-up\. .*/\1/p' \
+		"$work/said")
+	name=machine began=$(date +%s)
+	RDMAMSG_VM=1 RDMAMSG_BUILD=$build sh "$top/samples/quickstart" \
+		--show "$addr" >"$work/said" 2>&1 || fail "status $?"
+	grep -q "^Messages over .* at $addr, with checking of every byte\." \
+		"$work/said" || fail 'it does not say that it checks'
+	passed
+}
+
 copy_tree
 tree=$work/tree
 interrupt packages 'packages for building' "$tree" "$work/build" /
@@ -134,3 +149,4 @@ passed
 interrupt measuring '^Measuring' "$top" "$build" /
 interrupt copying '^Copying' "$top" "$build" /
 again
+machine
