@@ -1524,6 +1524,47 @@ perf_compare_drivers()
 	done
 }
 
+# fake TOOL LINE: makes a tool that prints the line as a client.
+fake()
+{
+	mkdir -p fake
+	{
+		echo '#!/bin/sh'
+		# shellcheck disable=SC2016 # that shell expands
+		echo 'case "$*" in -h) exit ;; *127.0.0.1*) ;;'
+		echo '*) exec /bin/sleep 100 ;; esac'
+		echo "echo '$2'"
+	} >fake/"$1"
+	chmod +x fake/"$1"
+}
+
+# The tools are below their drivers, and better than those.
+perf_compare_behind()
+{
+	fake ucx_perftest 1,1e-5,1e-5,1e-5,1e9,1e9,1e15,1e15
+	fake fi_pingpong '64 1k =1k 0 0s 1 1e-5 1'
+	returns 0 env PATH="$PWD/fake" "$perf" compare -a "$addr" -n 1 \
+		--only=tcp,ucx,libfabric
+	for name in UCX libfabric
+	do
+		driver_of $name || continue
+		grep -A 1 "^$name " said | tail -n 1 |
+			grep "^$name, its tool  *0.000 "
+		said "^$name: the latency of its tool is [0-9]* % better than"
+	done
+	not said '^TCP.* better'
+	driver_of UCX || return 0
+	said '^UCX: the rate of its tool is [0-9]* % better'
+	said '^UCX: the bandwidth of its tool is [0-9]* % better'
+	returns 0 env PATH="$PWD/fake" "$perf" compare -a "$addr" -n 1 \
+		--only=ucx --json
+	said '^rdmamsg-perf: UCX: the latency of its tool is [0-9]* % better'
+	# within 5 percent, or worse
+	fake ucx_perftest 1,1e9,1e9,1e9,1e-9,1e-9,1,1
+	returns 0 env PATH="$PWD/fake" "$perf" compare -a "$addr" -n 1 --only=ucx
+	not said 'better'
+}
+
 # The tools of other libraries, where they are.
 perf_compare_tools()
 {
@@ -3471,6 +3512,7 @@ then
 	long perf-compare perf_compare
 	long perf-compare-drivers perf_compare_drivers
 	long perf-compare-tools perf_compare_tools
+	long perf-compare-behind perf_compare_behind
 else
 	echo "skip perf-compare # there is one processor"
 fi

@@ -396,7 +396,7 @@ on_soft_samples_rest()
 	status=0
 	# shellcheck disable=SC2086 # words
 	samples_on_soft conform-links perf-compare perf-compare-drivers \
-	    perf-compare-tools $kv_samples || status=1
+	    perf-compare-tools perf-compare-behind $kv_samples || status=1
 	# shellcheck disable=SC2086 # words
 	RDMAMSG_SOFT_LINK=iwarp samples_on_soft kv $kv_samples \
 	    perf-checked perf-checked-long || status=1

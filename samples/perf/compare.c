@@ -27,6 +27,7 @@
 #define LARGE		(1u << 20)
 #define PATIENCE_S	120	/* for a measurement */
 #define LOOK_MS		200	/* between looks for an interrupt */
+#define BEHIND		5	/* percent that a driver may be behind its tool */
 
 struct entry {
 	const struct rival *rival;
@@ -384,6 +385,54 @@ static void json(const struct compare *c)
 	}
 }
 
+/*
+ * Returns by how many percent the tool's figure is better than the driver's, or 0
+ * if one of them has none.
+ */
+static double better(struct entry *tool, struct entry *driver,
+		     enum rival_figure figure)
+{
+	double a = median(tool, figure), b = median(driver, figure);
+
+	if (a <= 0 || b <= 0)
+		return 0;
+	return figure == RIVAL_USEC ? (b / a - 1) * 100 : (a / b - 1) * 100;
+}
+
+/* Names a figure of a driver that does not show its library at its best. */
+static void tell_behind(const struct compare *c, const char *driver,
+			enum rival_figure figure, double percent)
+{
+	static const char text[] = "%s: the %s of its tool is %.0f %% better "
+				   "than the driver's";
+	const char *what = figure_names[figure];
+
+	if (c->o->json) {
+		perf_complain(text, driver, what, percent);
+		return;
+	}
+	printf(text, driver, what, percent);
+	putchar('\n');
+}
+
+/* Compares a tool with the entry before it, if that is its driver. */
+static void behind(const struct compare *c, struct entry *tool)
+{
+	struct entry *driver = tool - 1;
+	const char *name = driver->rival->name;
+
+	if (!tool->rival->tool || driver->rival->tool ||
+	    strncmp(tool->rival->name, name, strlen(name)))
+		return;
+	for (int i = 0; i < RIVAL_FIGURES; i++) {
+		enum rival_figure k = (enum rival_figure)i;
+		double percent = better(tool, driver, k);
+
+		if (percent > BEHIND)
+			tell_behind(c, name, k, percent);
+	}
+}
+
 /* ---- the rivals ------------------------------------------------------- */
 
 /* Returns true if a word of the list begins the name, or there is no list. */
@@ -416,8 +465,8 @@ static void add(struct compare *c, const struct rival *r)
 static int gather(struct compare *c)
 {
 	static const struct rival *const all[] = {
-		rival_rdmamsg, rival_tcp, rival_zmq, rival_ucx, rival_fabric,
-		rival_tools,
+		rival_rdmamsg, rival_tcp, rival_zmq, rival_ucx, rival_ucx_tool,
+		rival_fabric, rival_fabric_tool,
 	};
 	int ret = -1;
 
@@ -478,6 +527,8 @@ static int compare(struct compare *c)
 		json(c);
 	else
 		table(c);
+	for (unsigned int i = 1; i < c->count; i++)
+		behind(c, &c->entries[i]);
 	for (unsigned int i = 0; i < c->count; i++)
 		for (int k = 0; k < RIVAL_FIGURES; k++)
 			figures += c->entries[i].rival->figures[k] &&

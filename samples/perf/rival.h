@@ -41,7 +41,8 @@ struct rival {
 	bool listens;		/* the parent makes a listening socket */
 	bool says_port;		/* the server prints its port */
 	bool wants_port;	/* the parent looks for a free port */
-	bool tool;		/* another program */
+	/* another program, of the rival that is listed before it */
+	bool tool;
 	const struct rival_ops *ops;	/* of rival_server(), rival_client() */
 	bool (*load)(void);	/* its library; NULL: it needs none */
 	const char *absent;	/* why it cannot run; NULL: ask there() */
@@ -57,7 +58,8 @@ struct rival {
 
 /* Ends with an entry without a name. */
 extern const struct rival rival_rdmamsg[], rival_tcp[], rival_zmq[],
-	rival_ucx[], rival_fabric[], rival_tools[], rival_line[];
+	rival_ucx[], rival_ucx_tool[], rival_fabric[], rival_fabric_tool[],
+	rival_line[];
 
 /*
  * A connection of one of the drivers. A message has 'size' bytes, the first of

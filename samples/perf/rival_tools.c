@@ -265,12 +265,16 @@ static int client_libfabric(const struct rival_run *run,
 	return status ? status : read_libfabric(out, ret);
 }
 
-const struct rival rival_tools[] = {
+const struct rival rival_ucx_tool[] = {
 	{ .name = "UCX, its tool",
 	  .flags = "ucx_perftest -t tag_lat, tag_bw",
 	  .variable = "UCX_TLS", .value = "posix,cma,self",
 	  .figures = { true, true, true }, .wants_port = true, .tool = true,
 	  .there = there_ucx, .serve = serve_ucx, .client = client_ucx },
+	{ .name = NULL },
+};
+
+const struct rival rival_fabric_tool[] = {
 	{ .name = "libfabric, its tool", .flags = "fi_pingpong -p shm -e rdm",
 	  .figures = { true, false, false }, .wants_port = true, .tool = true,
 	  .there = there_libfabric, .serve = serve_libfabric,
