@@ -27,7 +27,7 @@
 #define LARGE		(1u << 20)
 #define PATIENCE_S	120	/* for a measurement */
 #define LOOK_MS		200	/* between looks for an interrupt */
-#define BEHIND		5	/* percent that a driver may be behind its tool */
+#define BEHIND		5	/* percent that a tool may be better */
 
 struct entry {
 	const struct rival *rival;
@@ -386,8 +386,8 @@ static void json(const struct compare *c)
 }
 
 /*
- * Returns by how many percent the tool's figure is better than the driver's, or 0
- * if one of them has none.
+ * Returns by how many percent the tool's figure is better than the driver's, or
+ * 0 if one of them has none.
  */
 static double better(struct entry *tool, struct entry *driver,
 		     enum rival_figure figure)

@@ -351,7 +351,8 @@ static void show(const struct conns *s, double setup, double run,
 
 	printf(json ? "{\"test\": \"conns\", \"connections\": %u, "
 	       "\"setup_per_s\": %.1f, \"size\": %u, \"count\": %llu, "
-	       "\"warmup\": %llu, \"flying\": %d, \"msg_per_s\": %.1f, \"srq\": %s" :
+	       "\"warmup\": %llu, \"flying\": %d, \"msg_per_s\": %.1f, "
+	       "\"srq\": %s" :
 	       "%u connections, %.0f made in a second; messages of %u bytes "
 	       "there and back: %llu, %llu left out before, %d under way, "
 	       "%.0f in a second, %s%s\n",

@@ -144,8 +144,8 @@ static struct command ucx(const struct rival_run *run, const struct numbers *n)
 {
 	const char *const list[] = {
 		"ucx_perftest", "-t", run->figure == RIVAL_USEC ? "tag_lat" :
-		"tag_bw", "-s", n->size, "-n", count_of(run), "-w", NUMBER_TEXT(WARMUP),
-		"-p", n->port, "-f", "-v", NULL,
+		"tag_bw", "-s", n->size, "-n", count_of(run),
+		"-w", NUMBER_TEXT(WARMUP), "-p", n->port, "-f", "-v", NULL,
 	};
 	struct command c = { .count = 0 };
 

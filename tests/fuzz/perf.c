@@ -43,6 +43,7 @@ static void check_row(const struct perf_row *r)
 	check_number(r->p999);
 	check_number(r->msg_per_s);
 	check_number(r->mb_per_s);
+	check_number(r->warmup);
 	must(r->points <= PERF_POINTS);
 	for (unsigned int i = 0; i < r->points; i++) {
 		check_number(r->point[i].seconds);
