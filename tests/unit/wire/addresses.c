@@ -132,7 +132,7 @@ static void setup__with_addresses_SAME(void **state)
 	assert_int_equal(rdmamsg__setup_decode(&decoded, out, more), -EPROTO);
 }
 
-/* Types 12 to 15 are unknown, and skipped. */
+/* Types 13 to 15 are unknown, and skipped. */
 static void setup__types_before_addresses_SKIPPED(void **state)
 {
 	static const struct proto_setup s = {
@@ -143,7 +143,7 @@ static void setup__types_before_addresses_SKIPPED(void **state)
 	size_t len = rdmamsg__setup_encode(&s, out);
 
 	memset(out + len, 0, 4);
-	for (uint8_t type = PROTO_SETUP_RESUME + 1;
+	for (uint8_t type = PROTO_SETUP_PROOF + 1;
 	     type < PROTO_SETUP_ADDRESSES; type++) {
 		out[len] = type;
 		assert_int_equal(rdmamsg__setup_decode(&decoded, out, len + 4),
