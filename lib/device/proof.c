@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/base.h"
+#include "base/page.h"
 #include "device/device.h"
 #include "device/proof.h"
 #include "device/quirks.h"
@@ -7,6 +8,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int reg(const struct dev *dev, uint64_t *bytes, int access,
 	       struct ibv_mr **ret)
@@ -28,9 +30,11 @@ int rdmamsg__dev_proof_open(struct dev *dev)
 
 	if (dev->proof)
 		return 0;
-	dev->proof = calloc(1, sizeof(*dev->proof));
+	/* a page alone: a child of fork() may not have it */
+	dev->proof = aligned_alloc(page_size(), page_size());
 	if (!dev->proof)
 		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
+	memset(dev->proof, 0, sizeof(*dev->proof));
 	ret = reg(dev, &dev->proof->bytes[0], IBV_ACCESS_REMOTE_READ,
 		  &dev->proof->served);
 	if (!ret)
