@@ -367,8 +367,8 @@ size_t rdmamsg__setup_encode(const struct proto_setup *s,
 			     uint8_t out[static PROTO_SETUP_MAX]);
 /*
  * -EPROTO: malformed, or a required item is missing (all but DEAD_AFTER, DATA,
- * REFUSED, PATH, NONCE, PIECES, RESUME, PROOF and ADDRESSES are required), or out of
- * range: recv_size PROTO_RECV_MIN..2^31-1, max_msg 1..2^31-1, recv_depth
+ * REFUSED, PATH, NONCE, PIECES, RESUME, PROOF and ADDRESSES are required), or
+ * out of range: recv_size PROTO_RECV_MIN..2^31-1, max_msg 1..2^31-1, recv_depth
  * 1..PROTO_DEPTH_MAX, refused not 0.
  */
 int rdmamsg__setup_decode(struct proto_setup *s, const void *buf, size_t len);
