@@ -90,7 +90,7 @@ link_programs='device errors connect setup accept close messages refs memory mov
 
 # Programs that rest on what completions tell.
 order_programs='messages memory rma srq window connect close dead guard layout pd
-	loop move cookies credits crc submit wait'
+	loop move cookies credits submit wait'
 
 # Programs for the threads of the soft HCA and of the library.
 thread_programs='loop submit wait move listen_shared listen_threads messages refs

@@ -509,6 +509,7 @@ int rdmamsg__dev_disown(struct dev *dev)
 				     d->name);
 	use->drop_spares(dev);
 	rdmamsg__dev_umr_close(dev);
+	rdmamsg__dev_proof_close(dev);
 	ret = rdmamsg__late_pd(dev) ? 0 :
 	      rdmamsg__v_dealloc_pd(d->v, dev->pd);
 	if (ret == -EBUSY)
