@@ -7,8 +7,7 @@
 #include "device/verbs_call.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
+#include <sys/mman.h>
 
 static int reg(const struct dev *dev, uint64_t *bytes, int access,
 	       struct ibv_mr **ret)
@@ -17,24 +16,28 @@ static int reg(const struct dev *dev, uint64_t *bytes, int access,
 				 access, ret);
 }
 
-static int dereg(const struct dev *dev, struct ibv_mr *mr)
+static void dereg(const struct dev *dev, struct ibv_mr *mr)
 {
-	return mr ? rdmamsg__v_dereg_mr(dev->device->v, mr) : 0;
+	if (mr && rdmamsg__v_dereg_mr(dev->device->v, mr))
+		log_error("device %s: memory of endpoints could not be "
+			  "deregistered", dev->device->name);
 }
 
 int rdmamsg__dev_proof_open(struct dev *dev)
 {
 	const int sink = IBV_ACCESS_LOCAL_WRITE |
 			 rdmamsg__quirks(dev->device)->read_sink_access;
+	void *mem;
 	int ret;
 
 	if (dev->proof)
 		return 0;
 	/* a page alone: a child of fork() may not have it */
-	dev->proof = aligned_alloc(page_size(), page_size());
-	if (!dev->proof)
+	mem = mmap(NULL, page_size(), PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (mem == MAP_FAILED)
 		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
-	memset(dev->proof, 0, sizeof(*dev->proof));
+	dev->proof = mem;
 	ret = reg(dev, &dev->proof->bytes[0], IBV_ACCESS_REMOTE_READ,
 		  &dev->proof->served);
 	if (!ret)
@@ -52,7 +55,7 @@ void rdmamsg__dev_proof_close(struct dev *dev)
 	if (!p)
 		return;
 	dev->proof = NULL;
-	if (dereg(dev, p->served) || dereg(dev, p->sink))
-		return;		/* the device may still use the memory */
-	free(p);
+	dereg(dev, p->served);
+	dereg(dev, p->sink);
+	(void)munmap(p, page_size());
 }
