@@ -271,7 +271,8 @@ static int slow_path(struct rdmamsg *ctx)
 	return handle_all(ctx, ev, n, true);
 }
 
-int rdmamsg_poll(struct rdmamsg *ctx)
+/* waits: the slow path follows anyway, if there is no completion */
+static int poll_queues(struct rdmamsg *ctx, bool waits)
 {
 	int ret = rdmamsg__ctx_check(ctx), n;
 
@@ -282,14 +283,20 @@ int rdmamsg_poll(struct rdmamsg *ctx)
 	rdmamsg__enter(ctx);
 	n = rdmamsg__cq_poll(ctx, 16);
 	/* a completion takes longer than an empty poll, so it counts as more */
-	ctx->polls -= 1 + 4 * n;
-	if (ctx->polls <= 0 && slow_path_is_due(ctx)) {
+	if (n || !waits)
+		ctx->polls -= 1 + 4 * n;
+	if (ctx->polls <= 0 && (n || !waits) && slow_path_is_due(ctx)) {
 		ret = slow_path(ctx);
 		n = ret < 0 && !n ? ret : n + max(ret, 0);
 	}
 	rdmamsg__settle(ctx);
 	rdmamsg__leave(ctx);
 	return n;
+}
+
+int rdmamsg_poll(struct rdmamsg *ctx)
+{
+	return poll_queues(ctx, false);
 }
 
 static uint64_t now_us(void)
@@ -332,7 +339,7 @@ int rdmamsg__wait(struct rdmamsg *ctx, int timeout_ms)
 	if (timeout_ms > 0)
 		end = rdmamsg__now_ms() + (uint64_t)timeout_ms;
 	for (;;) {
-		n = rdmamsg_poll(ctx);
+		n = poll_queues(ctx, true);
 		if (!n && timeout_ms && !ctx->loop.told)
 			n = spin(ctx);
 		if (n)

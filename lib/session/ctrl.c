@@ -245,8 +245,8 @@ static bool send_setup(struct rdmamsg_ep *ep)
 	s.pieces = ep->pieces.max;
 	s.limit = ep->connect.refused ? ep->connect.limit : PROTO_LIMIT_NONE;
 	memcpy(s.session, ep->connect.session, sizeof(s.session));
-	offer_proof(ep, &s.proof);
 	if (!ep->connect.refused) {
+		offer_proof(ep, &s.proof);
 		rdmamsg__failover_setup(ep, &s.path);
 		rdmamsg__resume_setup(ep, &s.resume);
 		rdmamsg__announce(ep, &addresses);

@@ -86,6 +86,18 @@ static void polls__become_frequent_SPARE_LOOKS(void **state)
 	assert_in_range(polls(100000, BUSY_NS), 40, 81);
 }
 
+/* A call that waits looks anyway, and need not do so before. */
+static void wait__nothing_there_LOOKS_ONCE(void **state)
+{
+	const uint32_t before = looks;
+
+	for (uint32_t i = 0; i < 100; i++) {
+		now += SLOW_NS;
+		assert_int_equal(rdmamsg_wait(ctx, 0), 0);
+	}
+	assert_int_equal(looks - before, 100);
+}
+
 static void clock__stands_LOOK_ALL_THE_SAME(void **state)
 {
 	assert_true(polls(1100, 0) >= 2);
@@ -99,6 +111,7 @@ int main(void)
 		T(polls__seldom_LOOK_EACH_TIME),
 		T(polls__become_seldom_LOOK_SOON),
 		T(polls__become_frequent_SPARE_LOOKS),
+		T(wait__nothing_there_LOOKS_ONCE),
 		T(clock__stands_LOOK_ALL_THE_SAME),
 	};
 
