@@ -120,6 +120,7 @@ int rdmamsg__give(void *dst, const void *src, size_t src_size);
 uint64_t rdmamsg__now_ms(void);
 /* Some ms less, at a fraction of the cost. */
 uint64_t rdmamsg__about_ms(void);
+uint64_t rdmamsg__now_us(void);
 uint64_t rdmamsg__now_ns(void);
 bool rdmamsg__addr_is_any(const struct sockaddr *addr);
 bool rdmamsg__addr_is_loopback(const struct sockaddr *addr);

@@ -165,6 +165,11 @@ uint64_t rdmamsg__now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+uint64_t rdmamsg__now_us(void)
+{
+	return rdmamsg__now_ns() / 1000;
+}
+
 uint64_t rdmamsg__now_ms(void)
 {
 	return rdmamsg__now_ns() / 1000000;

@@ -96,8 +96,8 @@ static void set_fd(struct timers *ts, uint64_t when)
 	struct itimerspec its = { 0 };
 
 	if (when) {
-		its.it_value.tv_sec = (time_t)(when / 1000);
-		its.it_value.tv_nsec = (long)(when % 1000) * 1000000 + 1;
+		its.it_value.tv_sec = (time_t)(when / 1000000);
+		its.it_value.tv_nsec = (long)(when % 1000000) * 1000 + 1;
 	}
 	(void)timerfd_settime(ts->fd, TFD_TIMER_ABSTIME, &its, NULL);
 	ts->armed = when;
@@ -112,11 +112,11 @@ static void arm(struct timers *ts)
 		set_fd(ts, when);
 }
 
-void rdmamsg__timer_set(struct timers *ts, struct timer *t, uint64_t ms)
+void rdmamsg__timer_set_us(struct timers *ts, struct timer *t, uint64_t us)
 {
 	rdmamsg__timer_stop(ts, t);
 	assert(ts->count < ts->room);
-	t->when = rdmamsg__now_ms() + ms;
+	t->when = rdmamsg__now_us() + us;
 	t->pos = ts->count++;
 	up(ts, t);
 	arm(ts);
@@ -139,7 +139,7 @@ void rdmamsg__timer_stop(struct timers *ts, struct timer *t)
 
 int rdmamsg__timers_run(struct timers *ts)
 {
-	uint64_t now = rdmamsg__now_ms(), ticks;
+	uint64_t now = rdmamsg__now_us(), ticks;
 	int n = 0;
 
 	(void)!read(ts->fd, &ticks, sizeof(ticks));

@@ -3,10 +3,11 @@
 #ifndef RDMAMSG_LIB_TIMER_H
 #define RDMAMSG_LIB_TIMER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct timer {
-	uint64_t when;		/* ms, CLOCK_MONOTONIC */
+	uint64_t when;		/* us, CLOCK_MONOTONIC */
 	int pos;		/* in the heap; -1: not running */
 	void (*fn)(struct timer *t);
 };
@@ -15,14 +16,26 @@ struct timers {
 	struct timer **heap;
 	int count, room, promised;
 	int fd;
-	uint64_t armed;		/* time that fd is set to; 0: none */
+	uint64_t armed;		/* us, time that fd is set to; 0: none */
 };
 
 int rdmamsg__timers_init(struct timers *ts);
 void rdmamsg__timers_fini(struct timers *ts);
 void rdmamsg__timer_init(struct timer *t, void (*fn)(struct timer *t));
 /* Cannot fail, because rdmamsg__timers_reserve() has made room. */
-void rdmamsg__timer_set(struct timers *ts, struct timer *t, uint64_t ms);
+void rdmamsg__timer_set_us(struct timers *ts, struct timer *t, uint64_t us);
+static inline void rdmamsg__timer_set(struct timers *ts, struct timer *t,
+				      uint64_t ms)
+{
+	rdmamsg__timer_set_us(ts, t, ms * 1000);
+}
+
+/* Returns when it is due or, if it does not run, when it was. */
+static inline uint64_t rdmamsg__timer_ms(const struct timer *t)
+{
+	return t->when / 1000;
+}
+
 void rdmamsg__timer_stop(struct timers *ts, struct timer *t);
 /*
  * Reserves room for n more running timers. rdmamsg__timers_release() undoes it.
@@ -30,5 +43,10 @@ void rdmamsg__timer_stop(struct timers *ts, struct timer *t);
 int rdmamsg__timers_reserve(struct timers *ts, int n);
 void rdmamsg__timers_release(struct timers *ts, int n);
 int rdmamsg__timers_run(struct timers *ts);
+/* Returns true if the descriptor is readable at 'us', or soon after. */
+static inline bool rdmamsg__timers_due(const struct timers *ts, uint64_t us)
+{
+	return ts->armed && ts->armed <= us;
+}
 
 #endif

@@ -78,7 +78,7 @@ static uint64_t late_ms(uint64_t when, uint64_t now)
  */
 static uint64_t stood_still(const struct rdmamsg_group *g, uint64_t now)
 {
-	return g->sweep.pos < 0 ? 0 : late_ms(g->sweep.when, now);
+	return g->sweep.pos < 0 ? 0 : late_ms(rdmamsg__timer_ms(&g->sweep), now);
 }
 
 uint64_t rdmamsg__member_silence(const struct member *m, uint64_t now)
@@ -107,7 +107,7 @@ void rdmamsg__members_sweep(struct timer *t)
 {
 	struct rdmamsg_group *g = list_entry(t, struct rdmamsg_group, sweep);
 	uint64_t now = rdmamsg__now_ms(), next = now + LOOK_MS;
-	uint64_t stood = late_ms(t->when, now);
+	uint64_t stood = late_ms(rdmamsg__timer_ms(t), now);
 	bool awaited = false;
 	struct list *n;
 

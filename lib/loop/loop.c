@@ -252,7 +252,8 @@ static bool slow_path_is_due(struct rdmamsg *ctx)
 		ctx->batch = min(2 * ctx->batch, BATCH_MAX);
 	ctx->polls = ctx->batch;
 	/* a clock that a test has stopped tells nothing */
-	if (passed && now - ctx->slow_at < SLOW_NS)
+	if (passed && now - ctx->slow_at < SLOW_NS &&
+	    !rdmamsg__timers_due(&ctx->loop.timers, now / 1000))
 		return false;
 	ctx->slow_at = now;
 	return true;

@@ -476,7 +476,8 @@ void rdmamsg__ep_peer_gone(struct rdmamsg_ep *ep)
 
 	if (rdmamsg__resume_goes_on(ep))
 		ms = LINGER_MS + (answered ? 0 : rdmamsg__resume_notice_ms(ep));
-	if (!rdmamsg__rx_waits(ep) && ep->timer.when > rdmamsg__now_ms() + ms)
+	if (!rdmamsg__rx_waits(ep) &&
+	    rdmamsg__timer_ms(&ep->timer) > rdmamsg__now_ms() + ms)
 		rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->timer, ms);
 	rdmamsg__ep_touch(ep);
 }

@@ -131,10 +131,10 @@ void rdmamsg__live_asked(struct rdmamsg_ep *ep)
 static uint32_t late_ms(const struct rdmamsg_ep *ep)
 {
 	const struct timer *t = &ep->live.timer;
-	uint64_t now = rdmamsg__now_ms();
+	uint64_t now = rdmamsg__now_ms(), when = rdmamsg__timer_ms(t);
 
-	return t->pos >= 0 && now > t->when ?
-	       max((uint32_t)(now - t->when), ep->live.late_ms) :
+	return t->pos >= 0 && now > when ?
+	       max((uint32_t)(now - when), ep->live.late_ms) :
 	       ep->live.late_ms;
 }
 
@@ -182,11 +182,11 @@ static void check_rndv(struct rdmamsg_ep *ep)
 static void tick(struct timer *t)
 {
 	struct rdmamsg_ep *ep = list_entry(t, struct rdmamsg_ep, live.timer);
-	uint64_t began = rdmamsg__now_ms();
+	uint64_t began = rdmamsg__now_ms(), when = rdmamsg__timer_ms(t);
 	uint32_t stood;
 	bool heard;
 
-	ep->live.late_ms = began > t->when ? (uint32_t)(began - t->when) : 0;
+	ep->live.late_ms = began > when ? (uint32_t)(began - when) : 0;
 	stood = stood_still(ep);
 	skip(ep, stood);
 	/* if this process was stopped or busy, completions are not read yet */

@@ -411,7 +411,7 @@ void rdmamsg__resume_start(struct rdmamsg_ep *ep)
 static void skip_stop(struct rdmamsg_ep *ep, uint64_t now)
 {
 	struct resume *r = ep->resume;
-	const uint64_t due = r->timer.when;
+	const uint64_t due = rdmamsg__timer_ms(&r->timer);
 
 	if (due < r->since || now <= due + rdmamsg__resume_ms(ep) / LOOKS)
 		return;

@@ -33,12 +33,18 @@ uint64_t __wrap_rdmamsg__now_ms(void)
 	return now;
 }
 
+uint64_t __wrap_rdmamsg__now_us(void);
+uint64_t __wrap_rdmamsg__now_us(void)
+{
+	return now * 1000;
+}
+
 /* The timers' descriptor uses the real clock, so run due timers directly. */
 static inline void run(struct side *s)
 {
 	struct timers *ts = &s->ctx->loop.timers;
 
-	if (ts->count && ts->heap[0]->when <= now) {
+	if (ts->count && rdmamsg__timer_ms(ts->heap[0]) <= now) {
 		rdmamsg__enter(s->ctx);
 		rdmamsg__timers_run(ts);
 		rdmamsg__settle(s->ctx);

@@ -495,7 +495,7 @@ static void stand_still(struct side *s, uint64_t ms)
 	const struct timers *ts = &s->ctx->loop.timers;
 
 	for (int i = 0; i < ts->count; i++)
-		ts->heap[i]->when -= ms;
+		ts->heap[i]->when -= ms * 1000;
 	s->ep->resume->since -= ms;
 }
 
