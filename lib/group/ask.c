@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A subscriber asks for missing messages after a short random pause. If many
- * subscribers miss the same message, most receive the repair before they ask.
+ * A subscriber asks for missing messages. Of a few, each asks at once. Of many,
+ * each waits for a short random time first: if they miss the same message, most
+ * receive the repair before they ask.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -9,6 +10,7 @@
 #include "base/probe.h"
 #include "base/timer.h"
 #include "base/util.h"
+#include "group/audience.h"
 #include "group/backoff.h"
 #include "group/carrier.h"
 #include "group/group.h"
@@ -19,8 +21,12 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#define AGAIN_MS	10u	/* after it; doubles from the third on */
-#define AGAIN_MAX_MS	500u
+/* all times are in us */
+#define STEP_US		1000u	/* of the pauses, if the round trip is unknown */
+#define STEP_LEAST_US	100u
+#define AGAIN_US	10000u	/* after a request; doubles from the third on */
+#define AGAIN_LEAST_US	500u
+#define AGAIN_MAX_US	500000u
 #define PUT_OFFS	16u	/* of a request, while repairs arrive */
 #define RANGES		80u	/* ranges in one datagram */
 
@@ -34,23 +40,26 @@ static void set_timer(struct rdmamsg_group *g, uint64_t now)
 
 		if (m->ask_at)
 			first = min(first, m->ask_at);
+		if (m->again_at)
+			first = min(first, m->again_at);
 	}
 	if (first != UINT64_MAX)
-		rdmamsg__timer_set(&g->ctx->loop.timers, &g->ask,
-				   first > now ? first - now : 1);
+		rdmamsg__timer_set_us(&g->ctx->loop.timers, &g->ask,
+				      first > now ? first - now : 0);
 }
 
-static void send_nack(struct rdmamsg_group *g, const struct member *m)
+/* Asks for what is missing from this place on. */
+static void send_nack(struct member *m, const struct stream_place *from)
 {
+	struct rdmamsg_group *g = m->group;
 	uint32_t most = (g->carrier->mtu - FRAME_HDR_LEN) / FRAME_RANGE_LEN;
 	struct frame_range ranges[RANGES];
 	uint8_t payload[RANGES * FRAME_RANGE_LEN];
 	struct frame f = {
 		.type = FRAME_NACK, .sender = m->who.id, .data = payload,
 	};
-	struct carrier_to to;
 
-	f.length = rdmamsg__stream_missing(&m->stream, ranges,
+	f.length = rdmamsg__stream_missing(&m->stream, from, ranges,
 					   min(most, RANGES));
 	if (!f.length)
 		return;
@@ -58,46 +67,95 @@ static void send_nack(struct rdmamsg_group *g, const struct member *m)
 		rdmamsg__range_encode(&ranges[i],
 				      payload + (size_t)i * FRAME_RANGE_LEN);
 	f.data_len = f.length * FRAME_RANGE_LEN;
-	if (rdmamsg__carrier_way(g->carrier, &m->from, &to))
-		return;
-	if (!rdmamsg__group_send_frame(g, &to, &f))
+	if (!rdmamsg__member_send(m, &f))
 		g->st.asked++;
 	probe(group_asked, g, m->who.id, f.length);
-	rdmamsg__carrier_drop_ah(g->carrier, to.ah);
+}
+
+/* The publisher knows how few there are, and that this is one of them. */
+static bool is_of_few(const struct member *m)
+{
+	return m->rtt && rdmamsg__audience_is_few(m->audience);
+}
+
+/* Until the repair should have come. */
+static uint32_t patience(const struct member *m)
+{
+	uint32_t us = m->rtt ? min(max(4 * m->rtt, AGAIN_LEAST_US), AGAIN_US) :
+		      AGAIN_US;
+
+	us = max(us, is_of_few(m) ? 0u : AGAIN_US);
+	return min(us << (m->asked > 2 ? min(m->asked - 2, 10u) : 0),
+		   AGAIN_MAX_US);
+}
+
+static void asks_no_more(struct member *m)
+{
+	m->ask_at = m->again_at = 0;
+	m->asked = 0;
+}
+
+static void ask_again(struct member *m, uint64_t now)
+{
+	const struct stream_place from = { m->stream.next, 0 };
+	uint32_t us;
+
+	if (m->asked_next != m->stream.next)
+		m->asked = 0;
+	m->asked_next = m->stream.next;
+	if (m->asked > 2)
+		rdmamsg__carrier_forget_way(m->group->carrier, &m->way);
+	send_nack(m, &from);
+	us = patience(m);
+	m->asked++;
+	m->put_off = 0;
+	m->ask_at = 0;
+	m->asked_at = now;
+	m->asked_to = m->stream.heard;
+	m->again_at = now + us / 2 + rdmamsg__random_below(&m->group->seed, us);
+}
+
+/* Asks for what is new among the missing. */
+static void ask_more(struct member *m, uint64_t now)
+{
+	send_nack(m, &m->asked_to);
+	m->ask_at = 0;
+	m->asked_at = now;
+	m->asked_to = m->stream.heard;
+	if (!m->again_at)
+		m->again_at = now + patience(m);
 }
 
 static void ask(struct member *m, uint64_t now)
 {
-	struct rdmamsg_group *g = m->group;
-	uint32_t ms;
-
 	if (!rdmamsg__stream_lacks(&m->stream)) {
-		m->ask_at = 0;
-		m->asked = 0;
+		asks_no_more(m);
 		return;
 	}
 	/* its messages are held for nothing */
-	if (rdmamsg__member_silence(m, now) >= SILENT_MS) {
-		m->ask_at = 0;
-		m->asked = 0;
+	if (rdmamsg__member_silence(m, now / 1000) >= SILENT_MS) {
+		asks_no_more(m);
 		rdmamsg__stream_give_up_all(&m->stream);
 		return;
 	}
-	if (m->asked_next != m->stream.next)
-		m->asked = 0;
-	m->asked_next = m->stream.next;
-	send_nack(g, m);
-	ms = min(AGAIN_MS << (m->asked > 2 ? min(m->asked - 2, 10u) : 0),
-		 AGAIN_MAX_MS);
-	m->asked++;
-	m->put_off = 0;
-	m->ask_at = now + ms / 2 + rdmamsg__random_below(&g->seed, ms);
+	if (m->again_at && m->again_at <= now)
+		ask_again(m, now);
+	else if (is_of_few(m))
+		ask_more(m, now);
+	else
+		ask_again(m, now);
+}
+
+static bool is_due(const struct member *m, uint64_t now)
+{
+	return (m->ask_at && m->ask_at <= now) ||
+	       (m->again_at && m->again_at <= now);
 }
 
 static void on_timer(struct timer *t)
 {
 	struct rdmamsg_group *g = list_entry(t, struct rdmamsg_group, ask);
-	uint64_t now = rdmamsg__now_ms();
+	uint64_t now = rdmamsg__now_us();
 	struct list *n;
 
 	if (g->state != GROUP_JOINED)
@@ -105,7 +163,7 @@ static void on_timer(struct timer *t)
 	list_for_each(n, &g->members) {
 		struct member *m = list_entry(n, struct member, node);
 
-		if (m->ask_at && m->ask_at <= now)
+		if (is_due(m, now))
 			ask(m, now);
 		if (g->state != GROUP_JOINED)
 			return;
@@ -121,27 +179,66 @@ void rdmamsg__ask_init(struct rdmamsg_group *g)
 
 void rdmamsg__ask_joined(struct rdmamsg_group *g)
 {
-	set_timer(g, rdmamsg__now_ms());
+	set_timer(g, rdmamsg__now_us());
+}
+
+/* A random pause. Its steps are about as long as a repair takes. */
+static uint64_t pause(struct member *m)
+{
+	const uint32_t step = m->rtt && m->audience ?
+			      min(max(m->rtt, STEP_LEAST_US), STEP_US) :
+			      STEP_US;
+
+	return (uint64_t)step * rdmamsg__backoff(&m->group->seed);
+}
+
+/*
+ * One of a few asks at once. But where much is lost, as many requests as losses
+ * would be on the way: the next one waits for what else is missing then.
+ */
+static void new_loss(struct member *m, uint64_t now)
+{
+	if (m->ask_at)
+		return;
+	if (!is_of_few(m)) {
+		if (!m->again_at)
+			m->ask_at = now + pause(m);
+	} else if (now - m->asked_at >= m->rtt / 4) {
+		ask_more(m, now);
+	} else {
+		m->ask_at = m->asked_at + m->rtt / 4;
+	}
+	set_timer(m->group, now);
+}
+
+/* Repairs are arriving, perhaps also of the rest. */
+static void put_off(struct member *m, uint64_t now)
+{
+	const uint32_t step = is_of_few(m) ? patience(m) / 2 : 2 * STEP_US;
+	uint64_t *at = m->again_at ? &m->again_at : &m->ask_at;
+
+	if (!*at || *at >= now + step || m->put_off == PUT_OFFS)
+		return;
+	m->put_off++;
+	*at = now + step + (is_of_few(m) ? 0 : pause(m));
 }
 
 void rdmamsg__ask_heard(struct member *m, bool repaired)
 {
 	struct rdmamsg_group *g = m->group;
-	uint64_t now;
+	bool jumped;
 
 	if (m->stream.window == 1 || g->state != GROUP_JOINED)
 		return;
+	jumped = rdmamsg__stream_jumped(&m->stream);
 	if (!rdmamsg__stream_lacks(&m->stream))
 		return;		/* the timer notices it */
-	now = rdmamsg__now_ms();
-	if (!m->ask_at) {
-		m->ask_at = now + rdmamsg__backoff(&g->seed);
-		m->asked = 0;
-		m->put_off = 0;
-		set_timer(g, now);
-	} else if (repaired && m->ask_at < now + 2 && m->put_off < PUT_OFFS) {
-		/* repairs are arriving, perhaps also of the rest */
-		m->put_off++;
-		m->ask_at = now + 2 + rdmamsg__backoff(&g->seed);
+	if (!m->ask_at && !m->again_at)
+		m->asked_to = (struct stream_place){ m->stream.next, 0 };
+	else if (!jumped) {
+		if (repaired)
+			put_off(m, rdmamsg__now_us());
+		return;
 	}
+	new_loss(m, rdmamsg__now_us());
 }

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define BACKOFF_MS	8u	/* the longest pause */
+#define BACKOFF_STEPS	8u	/* of the longest pause */
 
 /* Returns a number in [0, end), and advances the seed. */
 static inline uint32_t rdmamsg__random_below(uint64_t *seed, uint32_t end)
@@ -19,12 +19,12 @@ static inline uint32_t rdmamsg__random_below(uint64_t *seed, uint32_t end)
 	return (uint32_t)(*seed >> 33) % end;
 }
 
-/* Returns 1 to BACKOFF_MS milliseconds. */
+/* Returns 1 to BACKOFF_STEPS steps. */
 static inline uint32_t rdmamsg__backoff(uint64_t *seed)
 {
-	uint32_t bits = rdmamsg__random_below(seed, 1u << (BACKOFF_MS - 1));
+	uint32_t bits = rdmamsg__random_below(seed, 1u << (BACKOFF_STEPS - 1));
 
-	return bits ? BACKOFF_MS - (uint32_t)__builtin_ctz(bits) : 1;
+	return bits ? BACKOFF_STEPS - (uint32_t)__builtin_ctz(bits) : 1;
 }
 
 #endif

@@ -178,6 +178,8 @@ int rdmamsg__carrier_way(struct carrier *c, const struct carrier_peer *peer,
 			 struct carrier_to *ret);
 /* Destroys the address handle when no request needs it any more. */
 void rdmamsg__carrier_drop_ah(struct carrier *c, struct ibv_ah *ah);
+/* The same of one that is kept, if it is. */
+void rdmamsg__carrier_forget_way(struct carrier *c, struct carrier_to *way);
 
 /* Handles a completion with GROUP_KEY. */
 void rdmamsg__carrier_done(struct rdmamsg *ctx, const struct ibv_wc *wc);

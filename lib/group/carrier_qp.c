@@ -224,6 +224,13 @@ void rdmamsg__carrier_drop_ah(struct carrier *c, struct ibv_ah *ah)
 	list_add_tail(&c->old_ahs, &old->node);
 }
 
+void rdmamsg__carrier_forget_way(struct carrier *c, struct carrier_to *way)
+{
+	if (way->ah)
+		rdmamsg__carrier_drop_ah(c, way->ah);
+	way->ah = NULL;
+}
+
 void rdmamsg__carrier_unmake(struct carrier *c)
 {
 	rdmamsg__handle_take(&c->ctx->groups->table, c, c->index);

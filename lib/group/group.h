@@ -49,10 +49,22 @@ struct member {
 	struct stream stream;
 	uint64_t heard;			/* ms, last datagram */
 	struct carrier_peer from;
-	uint64_t ask_at;		/* ms; 0: no message is missing */
-	uint32_t put_off;		/* times that ask_at was moved */
+	struct carrier_to way;		/* to it; no ah: not known */
+	uint8_t audience;		/* as its frames tell */
+	/* requests, see ask.c */
+	uint64_t ask_at;		/* us; 0: all that is missing was asked for */
+	uint64_t again_at;		/* us; 0: no request waits for repairs */
+	uint64_t asked_at;		/* us, the last one */
+	struct stream_place asked_to;	/* all that is missing before */
+	uint32_t put_off;		/* times that one of them was moved */
 	uint32_t asked;			/* requests since the last progress */
 	uint32_t asked_next;		/* stream.next at the last request */
+	/* reports, see report.c */
+	uint64_t report_at;		/* us; 0: none is due */
+	uint64_t reported_at;		/* us; 0: no answer is due */
+	uint32_t reports;
+	uint32_t unanswered;		/* the first ones */
+	uint32_t rtt;			/* us; 0: not known */
 	struct rdmamsg_group_stats st;
 	bool ended;			/* END has come: only late frames */
 };
@@ -110,6 +122,7 @@ struct rdmamsg_group {
 	uint32_t ended_count;		/* of these */
 	struct stream_room room;
 	struct timer ask;		/* next request to a sender */
+	struct timer report;		/* next report to a sender */
 	struct timer sweep;		/* looks whether senders are gone */
 	uint64_t went_on;		/* ms, after this process stood still */
 	uint64_t seed;			/* for random pauses */
@@ -220,6 +233,14 @@ void rdmamsg__repair_take_back(struct rdmamsg_group *g);
 uint32_t rdmamsg__repair_oldest(const struct rdmamsg_group *g);
 void rdmamsg__repair_nack(struct rdmamsg_group *g, const struct frame *f,
 			  const struct datagram *d);
+void rdmamsg__repair_report(struct rdmamsg_group *g, const struct frame *f,
+			    const struct datagram *d);
+/* How many subscribers there are, for frames. */
+uint8_t rdmamsg__repair_audience(const struct rdmamsg_group *g);
+/* A message was sent: a heartbeat follows, if no other message does. */
+void rdmamsg__repair_beat(struct rdmamsg_group *g);
+/* The carrier goes: forgets the ways to subscribers. */
+void rdmamsg__repair_quit(struct rdmamsg_group *g);
 /* Returns true if requests wait for their answers. */
 bool rdmamsg__repair_pending(const struct rdmamsg_group *g);
 /*
@@ -252,6 +273,15 @@ void rdmamsg__ask_joined(struct rdmamsg_group *g);
 /* A frame of this member has arrived. 'repaired': it was missing. */
 void rdmamsg__ask_heard(struct member *m, bool repaired);
 
+/* report.c: the reports of a subscriber */
+void rdmamsg__report_init(struct rdmamsg_group *g);
+/* The group was joined again. */
+void rdmamsg__report_joined(struct rdmamsg_group *g);
+/* A frame of this member has arrived. */
+void rdmamsg__report_heard(struct member *m);
+/* It has answered a report. */
+void rdmamsg__report_answered(struct member *m);
+
 /* receive.c */
 void rdmamsg__group_datagram(struct rdmamsg_group *g,
 			     const struct datagram *d);
@@ -268,6 +298,10 @@ uint64_t rdmamsg__member_silence(const struct member *m, uint64_t now);
  */
 void rdmamsg__members_sweep(struct timer *t);
 struct member *rdmamsg__member_find(const struct rdmamsg_group *g, uint64_t id);
+/* Sends a frame to this member alone. Returns 0, -EAGAIN or -errno. */
+int rdmamsg__member_send(struct member *m, const struct frame *f);
+/* The carrier goes: forgets the ways to members. */
+void rdmamsg__members_quit(struct rdmamsg_group *g);
 void rdmamsg__members_free(struct rdmamsg_group *g);
 
 #endif

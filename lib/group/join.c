@@ -31,7 +31,7 @@
 #define FLAGS	(BOTH | RDMAMSG_GROUP_OWN | RDMAMSG_GROUP_RAW | \
 		 RDMAMSG_GROUP_REPAIR | RDMAMSG_GROUP_IPOIB)
 #define GREETS	3	/* HEARTBEATs, because one may be lost */
-#define TIMERS	4	/* per group */
+#define TIMERS	5	/* per group */
 
 /* ---- options ---------------------------------------------------------- */
 
@@ -199,9 +199,9 @@ void rdmamsg__group_quit(struct rdmamsg_group *g)
 	rdmamsg__roce6_leave(g);
 	rdmamsg__carrier_unnote(c, g);
 	g->untold_count = 0;
-	if (g->to.ah)
-		rdmamsg__carrier_drop_ah(c, g->to.ah);
-	g->to.ah = NULL;
+	rdmamsg__carrier_forget_way(c, &g->to);
+	rdmamsg__members_quit(g);
+	rdmamsg__repair_quit(g);
 	g->alone = false;
 	g->carrier = NULL;
 	list_del(&g->wait_node);
@@ -219,6 +219,7 @@ static void group_free(struct rdmamsg_group *g)
 {
 	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->timer);
 	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->ask);
+	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->report);
 	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->sweep);
 	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->pace_timer);
 	rdmamsg__timers_release(&g->ctx->loop.timers, TIMERS);
@@ -345,6 +346,7 @@ static void joined(struct rdmamsg_group *g, const struct rdma_ud_param *ud)
 		return;
 	rdmamsg__repair_joined(g);
 	rdmamsg__ask_joined(g);
+	rdmamsg__report_joined(g);
 	rdmamsg__group_writable(g);
 }
 
@@ -569,6 +571,7 @@ int rdmamsg_group_join(struct rdmamsg *ctx, const char *address,
 		return ret;
 	}
 	rdmamsg__ask_init(g);
+	rdmamsg__report_init(g);
 	rdmamsg__timer_init(&g->pace_timer, on_paced);
 	rdmamsg__timer_init(&g->sweep, rdmamsg__members_sweep);
 	if (g->opts.flags & RDMAMSG_GROUP_REPAIR &&

@@ -36,6 +36,7 @@ static int send_ends(struct rdmamsg_group *g, int count)
 {
 	const struct frame f = {
 		.type = FRAME_END, .flags = g->repair ? FRAME_REPAIRS : 0u,
+		.audience = rdmamsg__repair_audience(g),
 		.sender = g->id, .number = g->number,
 		.oldest = rdmamsg__repair_oldest(g),
 	};

@@ -40,5 +40,5 @@ uint32_t rdmamsg__pace_wait(const struct pace *p)
 
 	if (!p->rate || p->tokens >= half)
 		return 1;
-	return (uint32_t)((uint64_t)(half - p->tokens) * 1000 / p->rate) + 1;
+	return (uint32_t)((uint64_t)(half - p->tokens) * 1000000 / p->rate) + 1;
 }

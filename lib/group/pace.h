@@ -23,7 +23,7 @@ struct pace {
 void rdmamsg__pace_init(struct pace *p, uint32_t rate, uint64_t now);
 /* Adds the tokens since the last call. Returns true if there is a token. */
 bool rdmamsg__pace_refill(struct pace *p, uint64_t now);
-/* Returns the milliseconds until half a burst is there, at least 1. */
+/* Returns the microseconds until half a burst is there, at least 1. */
 uint32_t rdmamsg__pace_wait(const struct pace *p);
 
 static inline void rdmamsg__pace_take(struct pace *p)

@@ -109,8 +109,8 @@ static bool has_room(struct rdmamsg_group *g)
 	    rdmamsg__pace_refill(&g->pace, rdmamsg__now_ns()))
 		return true;
 	if (g->pace_timer.pos < 0)
-		rdmamsg__timer_set(&g->ctx->loop.timers, &g->pace_timer,
-				   rdmamsg__pace_wait(&g->pace));
+		rdmamsg__timer_set_us(&g->ctx->loop.timers, &g->pace_timer,
+				      rdmamsg__pace_wait(&g->pace));
 	return false;
 }
 
@@ -208,6 +208,7 @@ int rdmamsg__group_say(struct rdmamsg_group *g)
 	const struct frame f = {
 		.type = FRAME_HEARTBEAT,
 		.flags = g->repair ? FRAME_REPAIRS : 0u,
+		.audience = rdmamsg__repair_audience(g),
 		.sender = g->id, .number = rdmamsg__group_sent(g),
 		.oldest = rdmamsg__repair_oldest(g),
 	};
@@ -236,6 +237,7 @@ int rdmamsg__group_send(struct rdmamsg_group *g, const struct carrier_to *to,
 	struct frame f = {
 		.type = FRAME_DATA, .sender = g->id, .number = number,
 		.flags = flags | (g->repair ? FRAME_REPAIRS : 0u),
+		.audience = rdmamsg__repair_audience(g),
 		.oldest = rdmamsg__repair_oldest(g), .length = len,
 		.size = (uint16_t)(g->mtu - FRAME_HDR_LEN),
 	};
@@ -338,10 +340,13 @@ static int send_kept(struct rdmamsg_group *g, const struct gather *from)
 		return no_room(g);
 	if (ret)
 		return ret;
-	return send_numbered(g, &(struct gather){
+	ret = send_numbered(g, &(struct gather){
 		&(struct iovec){ (void *)(uintptr_t)k->data, k->len }, 1,
 		k->len,
 	});
+	if (!ret)
+		rdmamsg__repair_beat(g);
+	return ret;
 }
 
 /* Returns true if no message is pending any more. */

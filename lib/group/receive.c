@@ -133,6 +133,7 @@ void rdmamsg__members_sweep(struct timer *t)
 
 static void member_free(struct member *m)
 {
+	rdmamsg__carrier_forget_way(m->group->carrier, &m->way);
 	rdmamsg__stream_fini(&m->stream);
 	list_del(&m->node);
 	m->group->member_count--;
@@ -144,6 +145,24 @@ void rdmamsg__members_free(struct rdmamsg_group *g)
 {
 	while (!list_empty(&g->members))
 		member_free(list_first(&g->members, struct member, node));
+}
+
+void rdmamsg__members_quit(struct rdmamsg_group *g)
+{
+	struct list *n;
+
+	list_for_each(n, &g->members)
+		rdmamsg__carrier_forget_way(g->carrier,
+					    &list_entry(n, struct member,
+							node)->way);
+}
+
+int rdmamsg__member_send(struct member *m, const struct frame *f)
+{
+	struct carrier *c = m->group->carrier;
+	int ret = m->way.ah ? 0 : rdmamsg__carrier_way(c, &m->from, &m->way);
+
+	return ret ? ret : rdmamsg__group_send_frame(m->group, &m->way, f);
 }
 
 /*
@@ -188,6 +207,7 @@ static bool make_room(struct rdmamsg_group *g, uint64_t now)
 static void set_place(struct member *m, const struct datagram *d)
 {
 	m->from = d->from;
+	rdmamsg__carrier_forget_way(m->group->carrier, &m->way);
 	m->who.qp_num = d->from.qpn;
 	memcpy(m->who.gid, &d->from.gid, sizeof(m->who.gid));
 }
@@ -358,6 +378,7 @@ static void take(struct member *m, const struct frame *f)
 		g->ended_count--;
 	}
 	m->heard = rdmamsg__about_ms();
+	m->audience = f->audience;
 	if (g->members.next != &m->node) {
 		list_del(&m->node);
 		list_add(&g->members, &m->node);
@@ -385,6 +406,7 @@ static void take(struct member *m, const struct frame *f)
 	if (m->stream.window > 1)
 		rdmamsg__stream_give_up(&m->stream, f->oldest);
 	rdmamsg__ask_heard(m, repaired);
+	rdmamsg__report_heard(m);
 }
 
 void rdmamsg__group_datagram(struct rdmamsg_group *g,
@@ -405,7 +427,7 @@ void rdmamsg__group_datagram(struct rdmamsg_group *g,
 		return;
 	}
 	if (rdmamsg__frame_decode(&f, d->data, d->len) ||
-	    f.type == FRAME_NACK) {
+	    f.type == FRAME_NACK || f.type == FRAME_REPORT) {
 		g->st.dropped_malformed++;
 		return;
 	}
@@ -427,8 +449,32 @@ void rdmamsg__group_datagram(struct rdmamsg_group *g,
 		take(m, &f);
 }
 
+/* It may have passed messages on their way to all, so its number is ignored. */
+static void answered(struct member *m, const struct frame *f)
+{
+	COUNT(m, received_datagrams, 1);
+	m->heard = rdmamsg__about_ms();
+	m->audience = f->audience;
+	rdmamsg__report_answered(m);
+}
+
+static void for_subscriber(struct member *m, const struct frame *f)
+{
+	if (f->type == FRAME_DATA)
+		take(m, f);
+	else
+		answered(m, f);
+}
+
+static bool is_for_subscriber(const struct frame *f)
+{
+	return f->type == FRAME_DATA ||
+	       (f->type == FRAME_HEARTBEAT && f->flags & FRAME_ANSWER);
+}
+
 /*
- * Handles a NACK to one of our groups, or a repair for this subscriber alone.
+ * Handles a NACK or a REPORT to one of our groups, or a repair or an answer for
+ * this subscriber alone.
  */
 void rdmamsg__group_unicast(struct carrier *c, const struct datagram *d)
 {
@@ -446,10 +492,14 @@ void rdmamsg__group_unicast(struct carrier *c, const struct datagram *d)
 			rdmamsg__repair_nack(g, &f, d);
 			return;
 		}
-		m = f.type == FRAME_DATA && g->state == GROUP_JOINED ?
+		if (f.type == FRAME_REPORT && f.sender == g->id) {
+			rdmamsg__repair_report(g, &f, d);
+			return;
+		}
+		m = is_for_subscriber(&f) && g->state == GROUP_JOINED ?
 		    rdmamsg__member_find(g, f.sender) : NULL;
 		if (m && is_from(m, d, &f)) {
-			take(m, &f);
+			for_subscriber(m, &f);
 			return;
 		}
 	}

@@ -10,6 +10,7 @@
 #include "base/probe.h"
 #include "base/timer.h"
 #include "base/util.h"
+#include "group/audience.h"
 #include "group/carrier.h"
 #include "group/gather.h"
 #include "group/group.h"
@@ -25,9 +26,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COLLECT_MS	2u	/* collect requests before answering */
-#define BEAT_MS		10u	/* after a message; doubles */
-#define BEAT_MAX_MS	2000u
+#define COLLECT_US	2000u	/* collect requests before answering, at most */
+#define COLLECT_LEAST	100u	/* us */
+#define BEAT_US		10000u	/* after a message, at most; doubles */
+#define BEAT_LEAST	100u	/* us, for what timers cost */
+#define BEAT_MAX_US	2000000u
+#define RTT_MAX		100000u	/* us, that a subscriber may claim */
 #define TIMERS		4
 #define RANGES		80u	/* of a request, as ask.c sends them */
 #define RECENT_MS	1000u	/* an asker has received what is younger */
@@ -41,20 +45,45 @@ struct repair {
 	bool answering;			/* collecting is over */
 	struct pace pace;		/* half of the group's rate */
 	struct timer collect, beat, linger, room;
-	uint32_t beat_ms;
+	struct audience audience;
+	uint64_t sent_at;		/* us, the last message */
+	uint32_t beat_us;		/* the last pause; 0: before the first */
 	uint64_t leave_by;		/* ms, even if requests come */
 };
 
 /* ---- answers ---------------------------------------------------------- */
+
+/* Returns the way to a subscriber that reports, or NULL. */
+static const struct carrier_to *known_way(struct rdmamsg_group *g,
+					  const struct carrier_peer *by)
+{
+	struct subscriber *s = rdmamsg__audience_find(&g->repair->audience, by);
+
+	if (!s || (!s->way.ah &&
+		   rdmamsg__carrier_way(g->carrier, by, &s->way)))
+		return NULL;
+	return &s->way;
+}
+
+/* Returns the way to the asker, or NULL. */
+static const struct carrier_to *way_to(struct rdmamsg_group *g,
+				       struct request *q)
+{
+	const struct carrier_to *known = known_way(g, &q->by);
+
+	if (known)
+		return known;
+	return q->to.ah || !rdmamsg__carrier_way(g->carrier, &q->by, &q->to) ?
+	       &q->to : NULL;
+}
 
 /*
  * Repeats fragments up to range.last, but at most 'most'. A larger range.last
  * means all fragments. Returns 1 if 'most' have been sent and some are left.
  */
 static int repeat(struct rdmamsg_group *g, const struct kept *k,
-		  const struct request *q, uint32_t *index, uint32_t most)
+		  struct request *q, uint32_t *index, uint32_t most)
 {
-	const struct carrier_to *to = q->several ? &g->to : &q->to;
 	const uint32_t count = rdmamsg__frame_count(k->len, (uint16_t)(g->mtu -
 							    FRAME_HDR_LEN));
 	const uint32_t last = min((uint32_t)q->range.last, count - 1);
@@ -64,7 +93,7 @@ static int repeat(struct rdmamsg_group *g, const struct kept *k,
 
 	probe(group_repeated, g, k->number, *index);
 	most = min(*index + (uint64_t)most - 1, (uint64_t)last);
-	ret = rdmamsg__group_send(g, to, k->number, &from, FRAME_REPEATED, index,
+	ret = rdmamsg__group_send(g, q->several ? &g->to : way_to(g, q), k->number, &from, FRAME_REPEATED, index,
 				  most);
 	return !ret && most < last ? 1 : ret;
 }
@@ -106,8 +135,7 @@ static struct asker *asker_of(struct rdmamsg_group *g, struct request *q)
 	a = rdmamsg__quota_of(of, &q->by, &s);
 	if (!a->left)
 		return NULL;
-	q->several = !q->to.ah &&
-		     rdmamsg__carrier_way(g->carrier, &q->by, &q->to);
+	q->several = !way_to(g, q);
 	return q->several ? NULL : a;
 }
 
@@ -126,9 +154,7 @@ static int answer(struct rdmamsg_group *g, struct request *q)
 	int ret;
 
 	/* without a way to it, the answer goes to all */
-	if (!q->several && !q->to.ah &&
-	    rdmamsg__carrier_way(g->carrier, &q->by, &q->to))
-		q->several = true;
+	q->several = q->several || !way_to(g, q);
 	/* pass over messages that are not kept any more */
 	if ((int32_t)(h->oldest - r->number) > 0 && r->count > 1) {
 		uint32_t skip = min(h->oldest - r->number, r->count - 1);
@@ -174,8 +200,8 @@ bool rdmamsg__repair_may_send(struct rdmamsg_group *g)
 	    rdmamsg__pace_refill(&p->pace, rdmamsg__now_ns()))
 		return true;
 	/* the timer is idle while requests are answered */
-	rdmamsg__timer_set(&g->ctx->loop.timers, &p->collect,
-			   rdmamsg__pace_wait(&p->pace));
+	rdmamsg__timer_set_us(&g->ctx->loop.timers, &p->collect,
+			      rdmamsg__pace_wait(&p->pace));
 	return false;
 }
 
@@ -227,6 +253,25 @@ static void linger(struct rdmamsg_group *g)
 			   min(left, (uint64_t)g->opts.linger_ms));
 }
 
+/*
+ * Others may miss the same, and ask soon. One of a few is answered at once.
+ */
+static void answer_soon(struct rdmamsg_group *g, const struct carrier_peer *by)
+{
+	struct repair *p = g->repair;
+	const uint32_t rtt = rdmamsg__audience_rtt(&p->audience);
+
+	if (rdmamsg__audience_is_few(rdmamsg__repair_audience(g)) &&
+	    rdmamsg__audience_find(&p->audience, by)) {
+		p->answering = true;
+		rdmamsg__repair_pump(g);
+	} else if (p->collect.pos < 0) {
+		rdmamsg__timer_set_us(&g->ctx->loop.timers, &p->collect, rtt ?
+				      min(max(rtt, COLLECT_LEAST), COLLECT_US) :
+				      COLLECT_US);
+	}
+}
+
 void rdmamsg__repair_nack(struct rdmamsg_group *g, const struct frame *f,
 			  const struct datagram *d)
 {
@@ -245,25 +290,117 @@ void rdmamsg__repair_nack(struct rdmamsg_group *g, const struct frame *f,
 	for (uint32_t i = 0; i < min(f->length, RANGES); i++)
 		if (!rdmamsg__range_decode(&range, f, i))
 			rdmamsg__requests_add(&p->requests, &range, &d->from);
-	if (p->requests.count && !p->answering && p->collect.pos < 0)
-		rdmamsg__timer_set(&g->ctx->loop.timers, &p->collect,
-				   COLLECT_MS);
+	if (p->requests.count && !p->answering)
+		answer_soon(g, &d->from);
 	if (g->state == GROUP_LEAVING && !g->leaving_sent)
 		linger(g);
 }
 
+/* ---- subscribers ------------------------------------------------------- */
+
+static void forget_gone(struct rdmamsg_group *g)
+{
+	struct audience *a = &g->repair->audience;
+	const uint64_t now = rdmamsg__now_ms();
+	struct subscriber *s;
+
+	while ((s = rdmamsg__audience_gone(a, now))) {
+		rdmamsg__carrier_forget_way(g->carrier, &s->way);
+		rdmamsg__audience_forget(a, s);
+	}
+}
+
+uint8_t rdmamsg__repair_audience(const struct rdmamsg_group *g)
+{
+	return g->repair ? rdmamsg__audience_announced(&g->repair->audience) :
+	       0;
+}
+
+static void say_to(struct rdmamsg_group *g, const struct carrier_peer *to)
+{
+	const struct frame f = {
+		.type = FRAME_HEARTBEAT, .flags = FRAME_REPAIRS | FRAME_ANSWER,
+		.audience = rdmamsg__repair_audience(g), .sender = g->id,
+		.number = rdmamsg__group_sent(g),
+		.oldest = rdmamsg__repair_oldest(g),
+	};
+	const struct carrier_to *way = known_way(g, to);
+
+	if (way)
+		(void)rdmamsg__try(rdmamsg__group_send_frame(g, way, &f));
+}
+
+void rdmamsg__repair_report(struct rdmamsg_group *g, const struct frame *f,
+			    const struct datagram *d)
+{
+	struct subscriber *s;
+
+	if (!g->repair || g->state != GROUP_JOINED)
+		return;
+	forget_gone(g);
+	s = rdmamsg__audience_place(&g->repair->audience, &d->from);
+	if (!s)
+		return;
+	if (!(s->reports++ % WAY_REPORTS))
+		rdmamsg__carrier_forget_way(g->carrier, &s->way);
+	s->last = rdmamsg__report_decode(f);
+	s->last.rtt = min(s->last.rtt, RTT_MAX);
+	s->due = f->number;
+	s->heard = rdmamsg__now_ms();
+	say_to(g, &d->from);
+}
+
+void rdmamsg__repair_quit(struct rdmamsg_group *g)
+{
+	struct audience *a = g->repair ? &g->repair->audience : NULL;
+
+	for (uint32_t i = 0; a && i < a->count; i++)
+		rdmamsg__carrier_forget_way(g->carrier, &a->members[i].way);
+}
+
 /* ---- heartbeats ------------------------------------------------------- */
+
+/* The loss of the last message is noticed after two round trips. */
+static uint32_t first_beat(const struct repair *p)
+{
+	const uint32_t rtt = rdmamsg__audience_rtt(&p->audience);
+
+	return rtt ? min(max(2 * rtt, BEAT_LEAST), BEAT_US) : BEAT_US;
+}
+
+static void set_beat(struct repair *p, uint64_t us)
+{
+	rdmamsg__timer_set_us(&p->group->ctx->loop.timers, &p->beat, us);
+}
 
 static void beat(struct timer *t)
 {
 	struct repair *p = list_entry(t, struct repair, beat);
 	struct rdmamsg_group *g = p->group;
+	const uint64_t passed = rdmamsg__now_us() - p->sent_at;
+	const uint32_t first = first_beat(p);
 
 	if (g->state != GROUP_JOINED && g->state != GROUP_LEAVING)
 		return;
+	if (!p->beat_us && passed < first) {
+		set_beat(p, first - passed);	/* others have followed */
+		return;
+	}
+	forget_gone(g);
 	(void)rdmamsg__group_say(g);
-	p->beat_ms = min(2 * p->beat_ms, BEAT_MAX_MS);
-	rdmamsg__timer_set(&g->ctx->loop.timers, &p->beat, p->beat_ms);
+	p->beat_us = min(2 * max(p->beat_us, first), BEAT_MAX_US);
+	set_beat(p, p->beat_us);
+}
+
+void rdmamsg__repair_beat(struct rdmamsg_group *g)
+{
+	struct repair *p = g->repair;
+
+	p->sent_at = rdmamsg__now_us();
+	if (!p->beat_us && p->beat.pos >= 0)
+		return;			/* it looks at sent_at */
+	p->beat_us = 0;
+	set_beat(p, first_beat(p));
 }
 
 /* ---- history ---------------------------------------------------------- */
@@ -304,10 +441,6 @@ int rdmamsg__repair_keep(struct rdmamsg_group *g, const struct gather *from,
 	if (err)
 		return rdmamsg__fail(err, "no memory to keep %zu bytes for "
 				     "repair", from->len);
-	if (p->beat_ms > BEAT_MS || p->beat.pos < 0) {
-		p->beat_ms = BEAT_MS;
-		rdmamsg__timer_set(&g->ctx->loop.timers, &p->beat, BEAT_MS);
-	}
 	return 0;
 }
 
@@ -348,8 +481,8 @@ void rdmamsg__repair_joined(struct rdmamsg_group *g)
 
 	if (!p || !g->number)
 		return;
-	p->beat_ms = BEAT_MS;
-	rdmamsg__timer_set(&g->ctx->loop.timers, &p->beat, 1);
+	p->beat_us = BEAT_US / 2;
+	set_beat(p, 1000);
 }
 
 /* ---- the end ---------------------------------------------------------- */
@@ -379,10 +512,14 @@ int rdmamsg__repair_new(struct rdmamsg_group *g)
 		return rdmamsg__fail(-ENOMEM, "no memory for a group");
 	ret = rdmamsg__history_init(&p->history, g->number, g->opts.history,
 				    g->opts.history_bytes);
+	p->audience.members = calloc(AUDIENCE_MAX, sizeof(struct subscriber));
+	if (!p->audience.members)
+		ret = -ENOMEM;
 	if (!ret)
 		ret = rdmamsg__timers_reserve(&g->ctx->loop.timers, TIMERS);
 	if (ret) {
 		rdmamsg__history_fini(&p->history);
+		free(p->audience.members);
 		free(p);
 		return rdmamsg__fail(ret, "no memory for a group");
 	}
@@ -408,7 +545,9 @@ void rdmamsg__repair_free(struct rdmamsg_group *g)
 	rdmamsg__timer_stop(timers, &p->linger);
 	rdmamsg__timer_stop(timers, &p->room);
 	rdmamsg__timers_release(timers, TIMERS);
+	rdmamsg__repair_quit(g);
 	rdmamsg__history_fini(&p->history);
+	free(p->audience.members);
 	free(p);
 	g->repair = NULL;
 }

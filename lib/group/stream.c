@@ -154,10 +154,9 @@ void rdmamsg__stream_fini(struct stream *s)
 static void turn_to(struct stream *s, uint32_t number)
 {
 	s->next = number;
-	if (!before(s->heard, number))
+	if (!before(s->heard.number, number))
 		return;
-	s->heard = number;
-	s->heard_index = 0;
+	s->heard = (struct stream_place){ number, 0 };
 }
 
 /* Delivers the complete messages that are due. */
@@ -208,37 +207,53 @@ static void pass(struct stream *s, uint32_t end)
 		s->on->gap(s, first, end - 1);
 }
 
-/* Notes the last fragment known to be sent. Ignores numbers that are past. */
-static void hear(struct stream *s, uint32_t number, uint32_t index)
+static bool is_behind(struct stream_place a, struct stream_place b)
 {
-	uint32_t ahead = number - s->next, known = s->heard - s->next;
+	return a.number == b.number ? a.index > b.index :
+				      before(b.number, a.number);
+}
 
-	if (before(number, s->next) || ahead < known ||
-	    (ahead == known && index <= s->heard_index))
+/*
+ * Notes that all before 'end' was sent, and from 'first' on has come. Ignores
+ * numbers that are past.
+ */
+static void hear(struct stream *s, struct stream_place first,
+		 struct stream_place end)
+{
+	if (before(end.number, s->next) || !is_behind(end, s->heard))
 		return;
-	s->heard = number;
-	s->heard_index = index;
+	s->jumped |= is_behind(first, s->heard);
+	s->heard = end;
+}
+
+/* All messages below this number were sent. */
+static void hear_of(struct stream *s, uint32_t number)
+{
+	const struct stream_place end = { number, 0 };
+
+	hear(s, end, end);
 }
 
 /* Starts with this number. A late joiner starts with the next whole message. */
 static void start(struct stream *s, uint32_t number)
 {
 	s->started = true;
-	s->next = s->heard = number;
+	s->next = number;
+	s->heard = (struct stream_place){ number, 0 };
 }
 
 void rdmamsg__stream_give_up(struct stream *s, uint32_t number)
 {
 	if (!s->started || !before(s->next, number))
 		return;
-	hear(s, number, 0);
+	hear_of(s, number);
 	pass(s, number);
 	deliver(s);
 }
 
 void rdmamsg__stream_give_up_all(struct stream *s)
 {
-	rdmamsg__stream_give_up(s, s->heard + (s->heard_index > 0));
+	rdmamsg__stream_give_up(s, s->heard.number + (s->heard.index > 0));
 }
 
 void rdmamsg__stream_restart(struct stream *s)
@@ -250,7 +265,7 @@ void rdmamsg__stream_restart(struct stream *s)
 bool rdmamsg__stream_expects(const struct stream *s, uint32_t number,
 			     uint32_t ahead)
 {
-	return !s->started || number - s->next <= s->heard - s->next + ahead;
+	return !s->started || number - s->next <= s->heard.number - s->next + ahead;
 }
 
 void rdmamsg__stream_sent(struct stream *s, uint32_t number)
@@ -261,7 +276,7 @@ void rdmamsg__stream_sent(struct stream *s, uint32_t number)
 	}
 	if (before(number, s->next))
 		return;
-	hear(s, number, 0);
+	hear_of(s, number);
 	if (s->window == 1)
 		rdmamsg__stream_give_up(s, number);
 	else if (number - s->next > s->window)
@@ -304,10 +319,10 @@ enum stream_result rdmamsg__stream_data(struct stream *s,
 		start(s, f->index ? f->number + 1 : f->number);
 	if (before(f->number, s->next))
 		return STREAM_OLD;
-	if (f->index + 1u < count)
-		hear(s, f->number, f->index + 1u);
-	else
-		hear(s, f->number + 1, 0);
+	hear(s, (struct stream_place){ f->number, f->index },
+	     f->index + 1u < count ?
+	     (struct stream_place){ f->number, f->index + 1u } :
+	     (struct stream_place){ f->number + 1, 0 });
 	/* the window must include this message */
 	if (f->number - s->next >= s->window)
 		rdmamsg__stream_give_up(s, f->number - s->window + 1);
@@ -353,10 +368,11 @@ static bool put(struct ranges *r, uint32_t number, uint32_t first,
 	return true;
 }
 
-/* Adds the missing fragments of a part below 'end'. */
-static bool put_part(struct ranges *r, const struct part *p, uint32_t end)
+/* Adds the missing fragments of a part from i on, below 'end'. */
+static bool put_part(struct ranges *r, const struct part *p, uint32_t i,
+		     uint32_t end)
 {
-	uint32_t i = 0, first;
+	uint32_t first;
 
 	while (i < end) {
 		if (has(p, i)) {
@@ -377,32 +393,44 @@ bool rdmamsg__stream_lacks(const struct stream *s)
 
 	if (!s->started)
 		return false;
-	if (s->next != s->heard)
+	if (s->next != s->heard.number)
 		return true;
-	return s->heard_index && (!p || p->got < s->heard_index);
+	return s->heard.index && (!p || p->got < s->heard.index);
+}
+
+bool rdmamsg__stream_jumped(struct stream *s)
+{
+	const bool jumped = s->jumped;
+
+	s->jumped = false;
+	return jumped;
 }
 
 uint32_t rdmamsg__stream_missing(const struct stream *s,
+				 const struct stream_place *from,
 				 struct frame_range *ranges, uint32_t max)
 {
+	const bool is_past = before(from->number, s->next);
 	struct ranges r = { .at = ranges, .max = max };
-	uint32_t n;
+	uint32_t n = is_past ? s->next : from->number;
+	uint32_t first = is_past ? 0 : from->index;
 
-	for (n = s->next; before(n, s->heard); n++) {
+	for (; before(n, s->heard.number); n++, first = 0) {
 		const struct part *p =
 			n - s->next < s->window ? *slot(s, n) : NULL;
 
-		if (p ? !put_part(&r, p, p->count) :
-			!put(&r, n, 0, FRAME_TO_END))
+		if (p ? !put_part(&r, p, first, p->count) :
+			!put(&r, n, first, FRAME_TO_END))
 			return r.count;
 	}
-	if (n == s->heard && s->heard_index) {
+	if (n == s->heard.number && s->heard.index > first) {
 		const struct part *p = *slot(s, n);
 
 		if (p)
-			(void)put_part(&r, p, min(p->count, s->heard_index));
+			(void)put_part(&r, p, first,
+				       min(p->count, s->heard.index));
 		else
-			(void)put(&r, n, 0, s->heard_index - 1);
+			(void)put(&r, n, first, s->heard.index - 1);
 	}
 	return r.count;
 }

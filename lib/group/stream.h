@@ -37,6 +37,11 @@ struct stream_room {
 	uint32_t max_message;		/* at most 'max' */
 };
 
+/* A fragment of a message, in the order in which they are sent. */
+struct stream_place {
+	uint32_t number, index;
+};
+
 struct stream {
 	const struct stream_events *on;
 	struct stream_room *room;
@@ -44,12 +49,9 @@ struct stream {
 	size_t used;			/* bytes of room->used */
 	bool started;
 	uint32_t next;			/* number that is due */
-	/*
-	 * The sender has sent all fragments before fragment heard_index of
-	 * message heard.
-	 */
-	uint32_t heard;
-	uint32_t heard_index;
+	/* The sender has sent all fragments before this one. */
+	struct stream_place heard;
+	bool jumped;			/* see rdmamsg__stream_jumped() */
 	struct part **parts;		/* by number; size is 'window' */
 	uint32_t window;		/* a power of two; 1: no repair */
 	uint32_t part_count;
@@ -88,10 +90,16 @@ bool rdmamsg__stream_expects(const struct stream *s, uint32_t number,
 /* Returns true if something that was sent has not come. */
 bool rdmamsg__stream_lacks(const struct stream *s);
 /*
- * Lists what is missing, from the oldest on, in at most max ranges. Returns
+ * Returns true if something was found to be missing since the last call that
+ * was not missing before.
+ */
+bool rdmamsg__stream_jumped(struct stream *s);
+/*
+ * Lists what is missing from this place on, in at most max ranges. Returns
  * their number.
  */
 uint32_t rdmamsg__stream_missing(const struct stream *s,
+				 const struct stream_place *from,
 				 struct frame_range *ranges, uint32_t max);
 
 #endif

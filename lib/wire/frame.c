@@ -11,7 +11,7 @@ struct wire_frame {
 	uint8_t version;
 	uint8_t type;
 	uint8_t flags;
-	uint8_t reserved;
+	uint8_t audience;
 	uint64_t sender;
 	uint32_t number;
 	uint32_t oldest;
@@ -27,8 +27,15 @@ struct wire_range {
 	uint16_t last;
 };
 
+struct wire_report {
+	uint64_t id;
+	uint32_t rtt;
+	uint32_t lost;
+};
+
 _Static_assert(sizeof(struct wire_frame) == FRAME_HDR_LEN, "wire frame");
 _Static_assert(sizeof(struct wire_range) == FRAME_RANGE_LEN, "wire range");
+_Static_assert(sizeof(struct wire_report) == FRAME_REPORT_LEN, "wire report");
 
 void rdmamsg__frame_encode(const struct frame *f,
 			   uint8_t out[static FRAME_HDR_LEN])
@@ -36,6 +43,7 @@ void rdmamsg__frame_encode(const struct frame *f,
 	const struct wire_frame w = {
 		.magic = htole32(FRAME_MAGIC), .version = FRAME_VERSION,
 		.type = (uint8_t)f->type, .flags = f->flags,
+		.audience = f->audience,
 		.sender = htole64(f->sender), .number = htole32(f->number),
 		.oldest = htole32(f->oldest), .length = htole32(f->length),
 		.size = htole16(f->size), .index = htole16(f->index),
@@ -67,7 +75,7 @@ int rdmamsg__frame_decode(struct frame *f, const void *buf, size_t len)
 	if (le32toh(w.magic) != FRAME_MAGIC || w.version != FRAME_VERSION)
 		return -EPROTO;
 	*f = (struct frame){
-		.type = w.type, .flags = w.flags,
+		.type = w.type, .flags = w.flags, .audience = w.audience,
 		.sender = le64toh(w.sender), .number = le32toh(w.number),
 		.oldest = le32toh(w.oldest), .length = le32toh(w.length),
 		.size = le16toh(w.size), .index = le16toh(w.index),
@@ -83,6 +91,8 @@ int rdmamsg__frame_decode(struct frame *f, const void *buf, size_t len)
 	case FRAME_NACK:
 		return f->length && f->length <= f->data_len / FRAME_RANGE_LEN ?
 		       0 : -EPROTO;
+	case FRAME_REPORT:
+		return f->data_len >= FRAME_REPORT_LEN ? 0 : -EPROTO;
 	}
 	return -EPROTO;
 }
@@ -112,4 +122,26 @@ int rdmamsg__range_decode(struct frame_range *r, const struct frame *nack,
 	    (r->count > 1 && (r->first || r->last != FRAME_TO_END)))
 		return -EPROTO;
 	return 0;
+}
+
+void rdmamsg__report_encode(const struct frame_report *r,
+			    uint8_t out[static FRAME_REPORT_LEN])
+{
+	const struct wire_report w = {
+		.id = htole64(r->id), .rtt = htole32(r->rtt),
+		.lost = htole32(r->lost),
+	};
+
+	memcpy(out, &w, sizeof(w));
+}
+
+struct frame_report rdmamsg__report_decode(const struct frame *report)
+{
+	struct wire_report w;
+
+	memcpy(&w, report->data, sizeof(w));
+	return (struct frame_report){
+		.id = le64toh(w.id), .rtt = le32toh(w.rtt),
+		.lost = le32toh(w.lost),
+	};
 }

@@ -3,7 +3,7 @@
  * Frames, which groups send in datagrams. The functions are pure: no I/O, no
  * allocation. The decoders check every field.
  *
- *  0 u32 magic  4 u8 version  5 u8 type  6 u8 flags  7 reserved
+ *  0 u32 magic  4 u8 version  5 u8 type  6 u8 flags  7 u8 audience
  *  8 u64 sender  16 u32 number  20 u32 oldest
  * 24 u32 length  28 u16 size  30 u16 index
  * 32 payload
@@ -18,6 +18,7 @@
 #define FRAME_VERSION	1
 #define FRAME_HDR_LEN	32
 #define FRAME_RANGE_LEN	12
+#define FRAME_REPORT_LEN	16
 #define FRAME_COUNT_MAX	65536u	/* fragments of a message: 16 bits */
 
 enum frame_type {
@@ -25,12 +26,18 @@ enum frame_type {
 	FRAME_HEARTBEAT,		/* number of the next message */
 	FRAME_END,			/* as HEARTBEAT, but the last frame */
 	FRAME_NACK,			/* ranges that a subscriber misses */
+	FRAME_REPORT,			/* of a subscriber, to a publisher */
 };
 
 /* The fragment is a repetition. */
 #define FRAME_REPEATED	1u
 /* The sender answers NACKs. */
 #define FRAME_REPAIRS	2u
+/* HEARTBEAT: the answer to a REPORT, for the subscriber that has sent it. */
+#define FRAME_ANSWER	4u
+
+/* More subscribers than a publisher counts. */
+#define FRAME_AUDIENCE_MANY	UINT8_MAX
 
 /*
  * A message of 'length' bytes is cut into fragments of 'size' bytes. The last
@@ -39,8 +46,9 @@ enum frame_type {
 struct frame {
 	enum frame_type type;
 	uint8_t flags;
-	uint64_t sender;		/* NACK: the sender asked to repeat */
-	uint32_t number;
+	uint8_t audience;		/* subscribers; 0: none has reported */
+	uint64_t sender;		/* NACK, REPORT: the sender meant */
+	uint32_t number;		/* REPORT: the one that is due */
 	uint32_t oldest;		/* oldest message it can repeat */
 	uint32_t length;		/* NACK: number of ranges */
 	uint16_t size;
@@ -61,6 +69,12 @@ struct frame_range {
 
 #define FRAME_TO_END	UINT16_MAX
 
+struct frame_report {
+	uint64_t id;			/* random, of the subscriber */
+	uint32_t rtt;			/* us, to the publisher; 0: not known */
+	uint32_t lost;			/* messages in gaps */
+};
+
 static inline uint32_t rdmamsg__frame_count(uint32_t length, uint16_t size)
 {
 	return length ? (length - 1) / size + 1 : 1;
@@ -77,5 +91,10 @@ void rdmamsg__range_encode(const struct frame_range *r,
 /* Decodes range 'at' of a NACK, at < nack->length. -EPROTO: invalid range. */
 int rdmamsg__range_decode(struct frame_range *r, const struct frame *nack,
 			  uint32_t at);
+
+void rdmamsg__report_encode(const struct frame_report *r,
+			    uint8_t out[static FRAME_REPORT_LEN]);
+/* Decodes the payload of a REPORT. */
+struct frame_report rdmamsg__report_decode(const struct frame *report);
 
 #endif

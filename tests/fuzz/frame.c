@@ -75,6 +75,9 @@ static void take(struct stream *s, const uint8_t *data, size_t len)
 			if (!rdmamsg__range_decode(&r, &f, i))
 				must(r.count && r.first <= r.last);
 		break;
+	case FRAME_REPORT:
+		(void)rdmamsg__report_decode(&f);
+		break;
 	}
 }
 
@@ -97,11 +100,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	data++;
 	size--;
 	while (size > 1) {
+		const struct stream_place from = { s.next + *data % 3, *data };
 		size_t len = *data < size - 1 ? *data : size - 1;
 
 		take(&s, data + 1, len);
 		must(room.used <= ROOM);
-		must(rdmamsg__stream_missing(&s, ranges, 16) <= 16);
+		must(rdmamsg__stream_missing(&s, &from, ranges, 16) <= 16);
 		data += 1 + len;
 		size -= 1 + len;
 	}

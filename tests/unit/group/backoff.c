@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#define REPAIR_MS	3	/* from a request until all hear the repair */
+#define REPAIR_STEPS	3	/* from a request until all hear the repair */
 #define ROUNDS		200
 
 /* Returns how many of 'subscribers' ask, on average. */
@@ -21,15 +21,15 @@ static uint32_t asking(uint32_t subscribers)
 	uint32_t asked = 0;
 
 	for (int round = 0; round < ROUNDS; round++) {
-		uint32_t at[BACKOFF_MS + 1] = { 0 }, first = 1;
+		uint32_t at[BACKOFF_STEPS + 1] = { 0 }, first = 1;
 
 		for (uint32_t i = 0; i < subscribers; i++)
 			at[rdmamsg__backoff(&seed)]++;
 		while (!at[first])
 			first++;
-		for (uint32_t ms = first;
-		     ms <= BACKOFF_MS && ms < first + REPAIR_MS; ms++)
-			asked += at[ms];
+		for (uint32_t step = first; step <= BACKOFF_STEPS &&
+		     step < first + REPAIR_STEPS; step++)
+			asked += at[step];
 	}
 	return asked / ROUNDS;
 }
@@ -37,17 +37,17 @@ static uint32_t asking(uint32_t subscribers)
 static void backoff__IS_IN_ITS_BOUNDS(void **state)
 {
 	uint64_t seed = 7;
-	uint32_t seen[BACKOFF_MS + 2] = { 0 };
+	uint32_t seen[BACKOFF_STEPS + 2] = { 0 };
 
 	for (int i = 0; i < 100000; i++) {
-		uint32_t ms = rdmamsg__backoff(&seed);
+		uint32_t step = rdmamsg__backoff(&seed);
 
-		assert_in_range(ms, 1, BACKOFF_MS);
-		seen[ms]++;
+		assert_in_range(step, 1, BACKOFF_STEPS);
+		seen[step]++;
 	}
-	for (uint32_t ms = 1; ms <= BACKOFF_MS; ms++)
-		assert_true(seen[ms] > 0);
-	assert_in_range(seen[BACKOFF_MS], 45000, 55000);
+	for (uint32_t step = 1; step <= BACKOFF_STEPS; step++)
+		assert_true(seen[step] > 0);
+	assert_in_range(seen[BACKOFF_STEPS], 45000, 55000);
 }
 
 static void subscribers__many_that_miss_the_same_FEW_ASK(void **state)

@@ -51,13 +51,13 @@ static void pause__however_long_GIVES_ONE_BURST(void **state)
 static void wait__until_half_a_burst_IS_ENOUGH(void **state)
 {
 	struct pace p;
-	uint32_t ms;
+	uint32_t us;
 
 	rdmamsg__pace_init(&p, 1000, 0);
 	(void)take_all(&p, 0);
-	ms = rdmamsg__pace_wait(&p);
-	assert_in_range(ms, p.burst / 2, p.burst / 2 + 1);
-	assert_int_equal(take_all(&p, (uint64_t)ms * MS), ms);
+	us = rdmamsg__pace_wait(&p);
+	assert_in_range(us, 1000 * (p.burst / 2), 1000 * (p.burst / 2) + 1);
+	assert_int_equal(take_all(&p, (uint64_t)us * 1000), us / 1000);
 }
 
 static void rate__none_IS_NO_LIMIT(void **state)

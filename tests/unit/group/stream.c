@@ -102,7 +102,9 @@ static void message(uint32_t number, uint32_t length)
 
 static uint32_t missing(struct frame_range *r, uint32_t max)
 {
-	return rdmamsg__stream_missing(&stream, r, max);
+	const struct stream_place first = { stream.next, 0 };
+
+	return rdmamsg__stream_missing(&stream, &first, r, max);
 }
 
 /* ---- tests ------------------------------------------------------------ */
@@ -228,6 +230,53 @@ static void missing__of_messages_and_fragments_IS_NAMED(void **state)
 	assert_int_equal(r[4].number, 4);
 	assert_int_equal(r[4].count, 1);
 	assert_int_equal(missing(r, 2), 2);
+	end();
+}
+
+static void expect_new(uint32_t number, uint16_t first, uint16_t last,
+		       const struct stream_place *from)
+{
+	struct frame_range r[2];
+
+	assert_true(rdmamsg__stream_jumped(&stream));
+	assert_false(rdmamsg__stream_jumped(&stream));
+	assert_int_equal(rdmamsg__stream_missing(&stream, from, r, 2), 1);
+	assert_int_equal(r[0].number, number);
+	assert_int_equal(r[0].first, first);
+	assert_int_equal(r[0].last, last);
+}
+
+/* What is late comes twice at most, and what is new is asked for once. */
+static void loss__that_is_new_IS_TOLD_ONCE(void **state)
+{
+	const uint32_t at = UINT32_MAX - 4;
+	struct stream_place from;
+
+	begin(WINDOW, at);
+	message(at, 10);
+	assert_false(rdmamsg__stream_jumped(&stream));
+	from = stream.heard;
+	message(at + 2, 10);
+	expect_new(at + 1, 0, FRAME_TO_END, &from);
+	from = stream.heard;
+	message(at + 3, 10);
+	message(at + 1, 10);
+	assert_false(rdmamsg__stream_jumped(&stream));
+	/* at + 4 is missing, then a fragment of at + 5, then its end */
+	(void)fragment(at + 5, 5 * SIZE, 0);
+	expect_new(at + 4, 0, FRAME_TO_END, &from);
+	from = stream.heard;
+	(void)fragment(at + 5, 5 * SIZE, 2);
+	expect_new(at + 5, 1, 1, &from);
+	from = stream.heard;
+	rdmamsg__stream_sent(&stream, at + 6);
+	expect_new(at + 5, 3, 4, &from);
+	from = stream.heard;
+	rdmamsg__stream_sent(&stream, at + 6);
+	assert_false(rdmamsg__stream_jumped(&stream));
+	assert_int_equal(rdmamsg__stream_missing(&stream, &from,
+						 &(struct frame_range){ 0 }, 1),
+			 0);
 	end();
 }
 
@@ -433,6 +482,7 @@ int main(void)
 		cmocka_unit_test(fragments__doubled_COUNT_ONCE),
 		cmocka_unit_test(message__too_large_IS_A_GAP),
 		cmocka_unit_test(missing__of_messages_and_fragments_IS_NAMED),
+		cmocka_unit_test(loss__that_is_new_IS_TOLD_ONCE),
 		cmocka_unit_test(losses__with_repair_ARE_REPAIRED),
 		cmocka_unit_test(loss__beyond_the_window_IS_A_GAP),
 		cmocka_unit_test(room__is_for_what_is_due_FIRST),

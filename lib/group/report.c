@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A subscriber reports to each publisher that repairs: where it is, and how far
+ * away. The answer tells it the round trip.
+ */
+#include "base/base.h"
+#include "base/ctx.h"
+#include "base/list.h"
+#include "base/timer.h"
+#include "base/util.h"
+#include "group/audience.h"
+#include "group/backoff.h"
+#include "group/carrier.h"
+#include "group/group.h"
+#include "wire/frame.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FIRST_US	10000u	/* most before the first report */
+#define FIRST_MANY_US	1000000u
+#define AGAIN_US	50000u	/* an answer may take, at first; doubles */
+#define LONGEST_US	1000000u
+
+static void set_timer(struct rdmamsg_group *g, uint64_t now)
+{
+	uint64_t first = UINT64_MAX;
+	struct list *n;
+
+	list_for_each(n, &g->members) {
+		const struct member *m = list_entry(n, struct member, node);
+
+		if (m->report_at)
+			first = min(first, m->report_at);
+	}
+	if (first != UINT64_MAX)
+		rdmamsg__timer_set_us(&g->ctx->loop.timers, &g->report,
+				      first > now ? first - now : 0);
+}
+
+static void send_report(struct rdmamsg_group *g, struct member *m)
+{
+	const struct frame_report r = {
+		.id = g->id, .rtt = m->rtt,
+		.lost = (uint32_t)m->st.lost_messages,
+	};
+	uint8_t payload[FRAME_REPORT_LEN];
+	const struct frame f = {
+		.type = FRAME_REPORT, .sender = m->who.id,
+		.number = m->stream.next, .length = sizeof(payload),
+		.data = payload, .data_len = sizeof(payload),
+	};
+
+	rdmamsg__report_encode(&r, payload);
+	(void)rdmamsg__member_send(m, &f);
+}
+
+/* A random time around this one, so that subscribers do not report together. */
+static uint64_t about(struct rdmamsg_group *g, uint32_t us)
+{
+	return us - us / 4 + rdmamsg__random_below(&g->seed, us / 2);
+}
+
+static void report(struct member *m, uint64_t now)
+{
+	struct rdmamsg_group *g = m->group;
+	uint32_t us = rdmamsg__audience_pause(m->audience) * 1000;
+
+	/* it comes again with the next frame */
+	if (m->ended || rdmamsg__member_silence(m, now / 1000) >= SILENT_MS) {
+		m->report_at = 0;
+		return;
+	}
+	if (!m->rtt && m->audience < FRAME_AUDIENCE_MANY) {
+		us = min(us, AGAIN_US << min(m->unanswered, 10u));
+		m->unanswered++;
+	}
+	if (!(m->reports++ % WAY_REPORTS))
+		rdmamsg__carrier_forget_way(g->carrier, &m->way);
+	m->reported_at = now;
+	m->report_at = now + about(g, us);
+	send_report(g, m);
+}
+
+static void on_timer(struct timer *t)
+{
+	struct rdmamsg_group *g = list_entry(t, struct rdmamsg_group, report);
+	uint64_t now = rdmamsg__now_us();
+	struct list *n;
+
+	if (g->state != GROUP_JOINED)
+		return;		/* rdmamsg__report_joined() sets it again */
+	list_for_each(n, &g->members) {
+		struct member *m = list_entry(n, struct member, node);
+
+		if (m->report_at && m->report_at <= now)
+			report(m, now);
+	}
+	set_timer(g, now);
+}
+
+void rdmamsg__report_init(struct rdmamsg_group *g)
+{
+	rdmamsg__timer_init(&g->report, on_timer);
+}
+
+void rdmamsg__report_joined(struct rdmamsg_group *g)
+{
+	set_timer(g, rdmamsg__now_us());
+}
+
+void rdmamsg__report_heard(struct member *m)
+{
+	struct rdmamsg_group *g = m->group;
+	uint64_t now;
+
+	if (likely(m->report_at) || m->stream.window == 1 ||
+	    g->state != GROUP_JOINED)
+		return;
+	now = rdmamsg__now_us();
+	m->unanswered = 0;
+	m->report_at = now + 1 +
+		       rdmamsg__random_below(&g->seed, m->audience > 64 ?
+					     FIRST_MANY_US : FIRST_US);
+	set_timer(g, now);
+}
+
+void rdmamsg__report_answered(struct member *m)
+{
+	const uint64_t took = rdmamsg__now_us() - m->reported_at;
+	uint32_t us;
+
+	/* one that comes twice, or for an older report, tells nothing */
+	if (!m->reported_at || took > LONGEST_US)
+		return;
+	m->reported_at = 0;
+	us = max((uint32_t)took, 1u);
+	/* a process that was not scheduled is not far away: trust short ones */
+	if (!m->rtt || us < m->rtt)
+		m->rtt = us;
+	else
+		m->rtt += (us - m->rtt + 7) / 8;
+}
