@@ -112,14 +112,25 @@ static void arm(struct timers *ts)
 		set_fd(ts, when);
 }
 
-void rdmamsg__timer_set_us(struct timers *ts, struct timer *t, uint64_t us)
+static void set_to(struct timers *ts, struct timer *t, uint64_t when)
 {
 	rdmamsg__timer_stop(ts, t);
 	assert(ts->count < ts->room);
-	t->when = rdmamsg__now_us() + us;
+	t->when = when;
 	t->pos = ts->count++;
 	up(ts, t);
 	arm(ts);
+}
+
+void rdmamsg__timer_set_us(struct timers *ts, struct timer *t, uint64_t us)
+{
+	set_to(ts, t, rdmamsg__now_us() + us);
+}
+
+void rdmamsg__timer_by(struct timers *ts, struct timer *t, uint64_t us)
+{
+	if (t->pos < 0 || t->when > us)
+		set_to(ts, t, us);
 }
 
 void rdmamsg__timer_stop(struct timers *ts, struct timer *t)

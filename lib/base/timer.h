@@ -30,6 +30,9 @@ static inline void rdmamsg__timer_set(struct timers *ts, struct timer *t,
 	rdmamsg__timer_set_us(ts, t, ms * 1000);
 }
 
+/* Makes it due at this time, unless it is due earlier. */
+void rdmamsg__timer_by(struct timers *ts, struct timer *t, uint64_t us);
+
 /* Returns when it is due or, if it does not run, when it was. */
 static inline uint64_t rdmamsg__timer_ms(const struct timer *t)
 {

@@ -30,7 +30,7 @@
 #define PUT_OFFS	16u	/* of a request, while repairs arrive */
 #define RANGES		80u	/* ranges in one datagram */
 
-static void set_timer(struct rdmamsg_group *g, uint64_t now)
+static void set_timer(struct rdmamsg_group *g)
 {
 	uint64_t first = UINT64_MAX;
 	struct list *n;
@@ -44,8 +44,7 @@ static void set_timer(struct rdmamsg_group *g, uint64_t now)
 			first = min(first, m->again_at);
 	}
 	if (first != UINT64_MAX)
-		rdmamsg__timer_set_us(&g->ctx->loop.timers, &g->ask,
-				      first > now ? first - now : 0);
+		rdmamsg__timer_by(&g->ctx->loop.timers, &g->ask, first);
 }
 
 /* Asks for what is missing from this place on. */
@@ -168,7 +167,7 @@ static void on_timer(struct timer *t)
 		if (g->state != GROUP_JOINED)
 			return;
 	}
-	set_timer(g, now);
+	set_timer(g);
 }
 
 void rdmamsg__ask_init(struct rdmamsg_group *g)
@@ -179,7 +178,7 @@ void rdmamsg__ask_init(struct rdmamsg_group *g)
 
 void rdmamsg__ask_joined(struct rdmamsg_group *g)
 {
-	set_timer(g, rdmamsg__now_us());
+	set_timer(g);
 }
 
 /* A random pause. Its steps are about as long as a repair takes. */
@@ -208,7 +207,9 @@ static void new_loss(struct member *m, uint64_t now)
 	} else {
 		m->ask_at = m->asked_at + m->rtt / 4;
 	}
-	set_timer(m->group, now);
+	if (m->ask_at || m->again_at)
+		rdmamsg__timer_by(&m->group->ctx->loop.timers, &m->group->ask,
+				  m->ask_at ? m->ask_at : m->again_at);
 }
 
 /* Repairs are arriving, perhaps also of the rest. */

@@ -21,8 +21,9 @@
 #define FIRST_MANY_US	1000000u
 #define AGAIN_US	50000u	/* an answer may take, at first; doubles */
 #define LONGEST_US	1000000u
+#define TOGETHER_US	16u	/* times the number of publishers */
 
-static void set_timer(struct rdmamsg_group *g, uint64_t now)
+static void set_timer(struct rdmamsg_group *g)
 {
 	uint64_t first = UINT64_MAX;
 	struct list *n;
@@ -34,8 +35,7 @@ static void set_timer(struct rdmamsg_group *g, uint64_t now)
 			first = min(first, m->report_at);
 	}
 	if (first != UINT64_MAX)
-		rdmamsg__timer_set_us(&g->ctx->loop.timers, &g->report,
-				      first > now ? first - now : 0);
+		rdmamsg__timer_by(&g->ctx->loop.timers, &g->report, first);
 }
 
 static void send_report(struct rdmamsg_group *g, struct member *m)
@@ -86,6 +86,8 @@ static void on_timer(struct timer *t)
 {
 	struct rdmamsg_group *g = list_entry(t, struct rdmamsg_group, report);
 	uint64_t now = rdmamsg__now_us();
+	/* of many, some report together: each look is at all of them */
+	uint64_t soon = now + (uint64_t)TOGETHER_US * g->member_count;
 	struct list *n;
 
 	if (g->state != GROUP_JOINED)
@@ -93,10 +95,10 @@ static void on_timer(struct timer *t)
 	list_for_each(n, &g->members) {
 		struct member *m = list_entry(n, struct member, node);
 
-		if (m->report_at && m->report_at <= now)
+		if (m->report_at && m->report_at <= soon)
 			report(m, now);
 	}
-	set_timer(g, now);
+	set_timer(g);
 }
 
 void rdmamsg__report_init(struct rdmamsg_group *g)
@@ -106,7 +108,7 @@ void rdmamsg__report_init(struct rdmamsg_group *g)
 
 void rdmamsg__report_joined(struct rdmamsg_group *g)
 {
-	set_timer(g, rdmamsg__now_us());
+	set_timer(g);
 }
 
 void rdmamsg__report_heard(struct member *m)
@@ -122,7 +124,7 @@ void rdmamsg__report_heard(struct member *m)
 	m->report_at = now + 1 +
 		       rdmamsg__random_below(&g->seed, m->audience > 64 ?
 					     FIRST_MANY_US : FIRST_US);
-	set_timer(g, now);
+	rdmamsg__timer_by(&g->ctx->loop.timers, &g->report, m->report_at);
 }
 
 void rdmamsg__report_answered(struct member *m)
