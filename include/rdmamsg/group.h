@@ -26,6 +26,7 @@ enum rdmamsg_group_flags {
 	RDMAMSG_GROUP_RAW = 1u << 3,	/* datagrams without frames */
 	RDMAMSG_GROUP_REPAIR = 1u << 4,	/* asks for what is missing */
 	RDMAMSG_GROUP_IPOIB = 1u << 5,	/* in IPoIB's port space, not UDP's */
+	RDMAMSG_GROUP_UNORDERED = 1u << 6,	/* no message waits for a repair */
 };
 
 /* A publisher of a group, or in raw mode the source of a datagram. */
@@ -38,7 +39,7 @@ struct rdmamsg_group_sender {
 struct rdmamsg_group_message {
 	const void *data;		/* valid during the call */
 	size_t len;			/* bytes */
-	uint32_t number;		/* counts the sender's; 0 in raw mode */
+	uint32_t number;		/* counts the sender's, from 0; 0 in raw mode */
 	const struct rdmamsg_group_sender *sender;	/* during the call */
 	/* of raw mode */
 	int has_imm;

@@ -29,7 +29,8 @@
 
 #define BOTH	(RDMAMSG_GROUP_PUBLISH | RDMAMSG_GROUP_SUBSCRIBE)
 #define FLAGS	(BOTH | RDMAMSG_GROUP_OWN | RDMAMSG_GROUP_RAW | \
-		 RDMAMSG_GROUP_REPAIR | RDMAMSG_GROUP_IPOIB)
+		 RDMAMSG_GROUP_REPAIR | RDMAMSG_GROUP_IPOIB | \
+		 RDMAMSG_GROUP_UNORDERED)
 #define GREETS	3	/* HEARTBEATs, because one may be lost */
 #define TIMERS	5	/* per group */
 
@@ -101,6 +102,11 @@ static int take_options(struct rdmamsg_group *g,
 	if (o->flags & ~(uint32_t)FLAGS)
 		return rdmamsg__fail(-EINVAL, "flags 0x%x of a group: unknown",
 				     o->flags & ~(uint32_t)FLAGS);
+	if (o->flags & RDMAMSG_GROUP_UNORDERED &&
+	    !(o->flags & RDMAMSG_GROUP_REPAIR))
+		return rdmamsg__fail(-EINVAL, "RDMAMSG_GROUP_UNORDERED needs "
+				     "RDMAMSG_GROUP_REPAIR: without it no "
+				     "message waits for another");
 	if (!(o->flags & BOTH))
 		o->flags |= BOTH;
 	ret = o->pkey ? rdmamsg__cm_pkey_valid(o->pkey) : 0;

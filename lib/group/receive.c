@@ -212,6 +212,19 @@ static void set_place(struct member *m, const struct datagram *d)
 	memcpy(m->who.gid, &d->from.gid, sizeof(m->who.gid));
 }
 
+static int make_stream(struct rdmamsg_group *g, struct stream *s, bool repairs)
+{
+	int ret = rdmamsg__stream_init(s, &events, &g->room,
+				       repairs ? WINDOW : 1);
+
+	if (ret || !repairs || !(g->opts.flags & RDMAMSG_GROUP_UNORDERED))
+		return ret;
+	ret = rdmamsg__stream_unorder(s);
+	if (ret)
+		rdmamsg__stream_fini(s);
+	return ret;
+}
+
 static struct member *member_new(struct rdmamsg_group *g,
 				 const struct datagram *d,
 				 const struct frame *f)
@@ -226,8 +239,7 @@ static struct member *member_new(struct rdmamsg_group *g,
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return NULL;
-	if (rdmamsg__stream_init(&m->stream, &events, &g->room,
-				 repairs ? WINDOW : 1)) {
+	if (make_stream(g, &m->stream, repairs)) {
 		free(m);
 		return NULL;
 	}

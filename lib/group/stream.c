@@ -41,6 +41,51 @@ static bool before(uint32_t a, uint32_t b)
 	return (int32_t)(a - b) < 0;
 }
 
+/* ---- before their turn ------------------------------------------------- */
+
+int rdmamsg__stream_unorder(struct stream *s)
+{
+	s->early = calloc((s->window + 63) / 64, sizeof(*s->early));
+	return s->early ? 0 : -ENOMEM;
+}
+
+static uint64_t *early_word(const struct stream *s, uint32_t number,
+			    uint64_t *bit)
+{
+	const uint32_t at = number & (s->window - 1);
+
+	*bit = 1ull << at % 64;
+	return &s->early[at / 64];
+}
+
+/* The number is within the window. */
+static bool is_early(const struct stream *s, uint32_t number)
+{
+	uint64_t bit;
+
+	return s->early && *early_word(s, number, &bit) & bit;
+}
+
+static void give_early(struct stream *s, uint32_t number, const void *data,
+		       uint32_t len)
+{
+	uint64_t bit;
+
+	*early_word(s, number, &bit) |= bit;
+	s->on->message(s, number, data, len);
+}
+
+/* It is the turn of this number. Returns true if it was given before. */
+static bool was_early(struct stream *s, uint32_t number)
+{
+	uint64_t bit;
+
+	if (!is_early(s, number))
+		return false;
+	*early_word(s, number, &bit) &= ~bit;
+	return true;
+}
+
 /* ---- parts ------------------------------------------------------------ */
 
 static struct part **slot(const struct stream *s, uint32_t number)
@@ -144,6 +189,7 @@ void rdmamsg__stream_fini(struct stream *s)
 	for (uint32_t i = 0; s->part_count && i < s->window; i++)
 		part_free(s, i);
 	list_del(&s->node);
+	free(s->early);
 	free(s->parts);
 	s->parts = NULL;
 }
@@ -162,18 +208,20 @@ static void turn_to(struct stream *s, uint32_t number)
 /* Delivers the complete messages that are due. */
 static void deliver(struct stream *s)
 {
-	struct part *p = *slot(s, s->next);
-
-	while (complete(p)) {
+	for (;;) {
 		uint32_t number = s->next;
+		struct part *p = *slot(s, number);
 
+		if (!complete(p) && !was_early(s, number))
+			return;
 		turn_to(s, number + 1);
+		if (!p)
+			continue;
 		if (p->dropped)
 			s->on->gap(s, number, number);
 		else
 			s->on->message(s, number, p->data, p->length);
 		part_free(s, number);
-		p = *slot(s, s->next);
 	}
 }
 
@@ -190,15 +238,17 @@ static void pass(struct stream *s, uint32_t end)
 	for (uint32_t i = 0; i < look; i++) {
 		uint32_t number = s->next;
 		struct part *p = *slot(s, number);
+		bool early = was_early(s, number);
 
 		turn_to(s, number + 1);
-		if (!complete(p) || p->dropped) {
+		if (!early && (!complete(p) || p->dropped)) {
 			part_free(s, number);
 			continue;
 		}
 		if (first != number)
 			s->on->gap(s, first, number - 1);
-		s->on->message(s, number, p->data, p->length);
+		if (!early)
+			s->on->message(s, number, p->data, p->length);
 		part_free(s, number);
 		first = number + 1;
 	}
@@ -295,8 +345,12 @@ static enum stream_result add(struct stream *s, struct part *p,
 	memcpy(p->data + (size_t)f->index * f->size, f->data, f->data_len);
 	p->have[f->index / 64] |= 1ull << f->index % 64;
 	p->got++;
-	if (f->number == s->next)
+	if (f->number == s->next) {
 		deliver(s);
+	} else if (s->early && complete(p)) {
+		give_early(s, f->number, p->data, p->length);
+		part_free(s, f->number);
+	}
 	return STREAM_TAKEN;
 }
 
@@ -326,6 +380,8 @@ enum stream_result rdmamsg__stream_data(struct stream *s,
 	/* the window must include this message */
 	if (f->number - s->next >= s->window)
 		rdmamsg__stream_give_up(s, f->number - s->window + 1);
+	if (is_early(s, f->number))
+		return STREAM_DOUBLE;
 	if (f->length > s->room->max_message)
 		return drop(s, f->number);
 	p = *slot(s, f->number);
@@ -335,6 +391,10 @@ enum stream_result rdmamsg__stream_data(struct stream *s,
 		turn_to(s, f->number + 1);
 		s->on->message(s, f->number, f->data, f->data_len);
 		deliver(s);
+		return STREAM_TAKEN;
+	}
+	if (count == 1 && s->early) {
+		give_early(s, f->number, f->data, f->data_len);
 		return STREAM_TAKEN;
 	}
 	p = part_new(s, f->number, f->length, f->size);
@@ -419,6 +479,8 @@ uint32_t rdmamsg__stream_missing(const struct stream *s,
 		const struct part *p =
 			n - s->next < s->window ? *slot(s, n) : NULL;
 
+		if (n - s->next < s->window && is_early(s, n))
+			continue;
 		if (p ? !put_part(&r, p, first, p->count) :
 			!put(&r, n, first, FRAME_TO_END))
 			return r.count;

@@ -5,7 +5,8 @@
  * functions do no I/O and read no clock.
  *
  * Without repair a message is given up when a later message begins. With
- * repair, later messages wait for earlier ones, within a window.
+ * repair, later messages wait for earlier ones, within a window, unless the
+ * stream has no order.
  */
 #ifndef RDMAMSG_LIB_STREAM_H
 #define RDMAMSG_LIB_STREAM_H
@@ -54,6 +55,7 @@ struct stream {
 	bool jumped;			/* see rdmamsg__stream_jumped() */
 	struct part **parts;		/* by number; size is 'window' */
 	uint32_t window;		/* a power of two; 1: no repair */
+	uint64_t *early;		/* see rdmamsg__stream_unorder() */
 	uint32_t part_count;
 	uint32_t top;			/* no part has a later number */
 };
@@ -70,6 +72,11 @@ enum stream_result {
 /* -ENOMEM */
 int rdmamsg__stream_init(struct stream *s, const struct stream_events *on,
 			 struct stream_room *room, uint32_t window);
+/*
+ * Each message is given when it is whole. A bitmap of the window has the
+ * numbers of those that were given before their turn. -ENOMEM
+ */
+int rdmamsg__stream_unorder(struct stream *s);
 void rdmamsg__stream_fini(struct stream *s);
 enum stream_result rdmamsg__stream_data(struct stream *s,
 					const struct frame *f);

@@ -280,6 +280,122 @@ static void loss__that_is_new_IS_TOLD_ONCE(void **state)
 	end();
 }
 
+/* ---- without order ----------------------------------------------------- */
+
+static uint8_t times[1000];		/* that a message was given */
+static uint32_t order[1000], given;
+
+static void on_any(struct stream *s, uint32_t number, const void *data,
+		   uint32_t len)
+{
+	const uint8_t *bytes = data;
+
+	for (uint32_t i = 0; i < len; i++)
+		assert_int_equal(bytes[i], byte_of(number, i));
+	times[number]++;
+	order[given++] = number;
+}
+
+static void on_any_gap(struct stream *s, uint32_t first, uint32_t last)
+{
+	for (uint32_t n = first; n <= last; n++)
+		times[n] += 100;
+	got.gaps++;
+}
+
+static void begin_unordered(void)
+{
+	static const struct stream_events any = { on_any, on_any_gap };
+
+	begin(WINDOW, 0);
+	stream.on = &any;
+	memset(times, 0, sizeof(times));
+	given = 0;
+	assert_int_equal(rdmamsg__stream_unorder(&stream), 0);
+}
+
+static void unordered__messages_COME_WHEN_WHOLE(void **state)
+{
+	static const uint32_t expected[] = { 0, 2, 3, 1, 6 };
+
+	begin_unordered();
+	message(0, 10);
+	message(2, 10);
+	assert_int_equal(fragment(3, 250, 0), STREAM_TAKEN);
+	assert_int_equal(fragment(3, 250, 2), STREAM_TAKEN);
+	assert_int_equal(fragment(3, 250, 1), STREAM_TAKEN);
+	assert_int_equal(fragment(2, 10, 0), STREAM_DOUBLE);
+	assert_int_equal(fragment(3, 250, 1), STREAM_DOUBLE);
+	message(1, 10);
+	assert_int_equal(stream.next, 4);
+	assert_int_equal(fragment(2, 10, 0), STREAM_OLD);
+	message(6, 10);
+	assert_int_equal(got.gaps, 0);
+	/* a gap is what was not given */
+	rdmamsg__stream_give_up(&stream, 8);
+	assert_int_equal(got.gaps, 2);
+	assert_int_equal(given, 5);
+	assert_memory_equal(order, expected, sizeof(expected));
+	for (uint32_t n = 0; n < 8; n++)
+		assert_int_equal(times[n], n == 4 || n == 5 || n == 7 ? 100 : 1);
+	assert_int_equal(stream.used, 0);
+	end();
+}
+
+static void unordered__what_was_given_IS_NOT_MISSING(void **state)
+{
+	struct frame_range r[4];
+
+	begin_unordered();
+	message(0, 10);
+	message(2, 10);
+	message(4, 250);
+	message(5, 10);
+	assert_int_equal(missing(r, 4), 2);
+	assert_int_equal(r[0].number, 1);
+	assert_int_equal(r[0].count, 1);
+	assert_int_equal(r[1].number, 3);
+	assert_int_equal(r[1].count, 1);
+	end();
+}
+
+/* Fragments of a message of 'n' bytes, of which some are lost. */
+static void some_of(uint32_t n, uint32_t first, uint32_t last,
+		    unsigned int *seed)
+{
+	for (uint32_t i = first;
+	     i < rdmamsg__frame_count(n, SIZE) && i <= last; i++)
+		if (rand_r(seed) % 4)
+			(void)fragment(n, n, i);
+}
+
+static void unordered__lost_and_repaired_EACH_COMES_ONCE(void **state)
+{
+	enum { COUNT = 1000 };
+	struct frame_range r[8];
+	unsigned int seed = 7;
+
+	begin_unordered();
+	message(0, 10);
+	for (uint32_t n = 1; stream.next < COUNT;) {
+		if (n < COUNT && n - stream.next < WINDOW / 2) {
+			some_of(n, 0, FRAME_TO_END, &seed);
+			n++;
+		}
+		if (n == COUNT)
+			rdmamsg__stream_sent(&stream, COUNT);
+		for (uint32_t c = missing(r, 8); c; c--)
+			for (uint32_t k = 0; k < r[c - 1].count; k++)
+				some_of(r[c - 1].number + k, r[c - 1].first,
+					r[c - 1].last, &seed);
+	}
+	assert_int_equal(given, COUNT);
+	assert_int_equal(got.gaps, 0);
+	for (uint32_t n = 0; n < COUNT; n++)
+		assert_int_equal(times[n], 1);
+	end();
+}
+
 /* Every frame and every repetition may be lost. */
 static void losses__with_repair_ARE_REPAIRED(void **state)
 {
@@ -483,6 +599,9 @@ int main(void)
 		cmocka_unit_test(message__too_large_IS_A_GAP),
 		cmocka_unit_test(missing__of_messages_and_fragments_IS_NAMED),
 		cmocka_unit_test(loss__that_is_new_IS_TOLD_ONCE),
+		cmocka_unit_test(unordered__messages_COME_WHEN_WHOLE),
+		cmocka_unit_test(unordered__what_was_given_IS_NOT_MISSING),
+		cmocka_unit_test(unordered__lost_and_repaired_EACH_COMES_ONCE),
 		cmocka_unit_test(losses__with_repair_ARE_REPAIRED),
 		cmocka_unit_test(loss__beyond_the_window_IS_A_GAP),
 		cmocka_unit_test(room__is_for_what_is_due_FIRST),
