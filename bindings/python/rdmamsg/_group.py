@@ -29,6 +29,7 @@ class GroupFlag(enum.IntFlag):
     RAW = lib.RDMAMSG_GROUP_RAW
     REPAIR = lib.RDMAMSG_GROUP_REPAIR
     IPOIB = lib.RDMAMSG_GROUP_IPOIB
+    UNORDERED = lib.RDMAMSG_GROUP_UNORDERED
 
 
 @dataclass(frozen=True, slots=True)

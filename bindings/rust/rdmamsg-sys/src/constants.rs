@@ -176,6 +176,7 @@ pub const RDMAMSG_GROUP_OWN: rdmamsg_group_flags = 4;
 pub const RDMAMSG_GROUP_RAW: rdmamsg_group_flags = 8;
 pub const RDMAMSG_GROUP_REPAIR: rdmamsg_group_flags = 16;
 pub const RDMAMSG_GROUP_IPOIB: rdmamsg_group_flags = 32;
+pub const RDMAMSG_GROUP_UNORDERED: rdmamsg_group_flags = 64;
 pub const RDMAMSG_POOL_HUGE: rdmamsg_pool_flags = 1;
 pub const RDMAMSG_POOL_NODE: rdmamsg_pool_flags = 2;
 pub const RDMAMSG_PATH_GLOBAL: rdmamsg_path_flags = 1;
