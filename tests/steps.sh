@@ -116,7 +116,7 @@ siw_programs_rest='device errors ends fork connect accept cookies close events m
 	pool pd srq guard dead failover crc credits idle submit stats auth strangers cycles announce thousands
 	death killed fast arguments handles log timer srq_options chain_native
 	team_native team burst refs word op_timeout left exit signals team_connect
-	adapters adapters_event chain'
+	adapters adapters_event chain request_key'
 
 # Samples that work over iWARP as over anything else
 siw_samples='echo copy-files copy-client-killed copy-server-killed info-agrees
