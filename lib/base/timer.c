@@ -148,13 +148,10 @@ void rdmamsg__timer_stop(struct timers *ts, struct timer *t)
 	t->pos = -1;
 }
 
-int rdmamsg__timers_run(struct timers *ts)
+static int run_until(struct timers *ts, uint64_t now)
 {
-	uint64_t now = rdmamsg__now_us(), ticks;
 	int n = 0;
 
-	(void)!read(ts->fd, &ticks, sizeof(ticks));
-	ts->armed = 0;
 	while (ts->count && ts->heap[0]->when <= now) {
 		struct timer *t = ts->heap[0];
 
@@ -164,6 +161,22 @@ int rdmamsg__timers_run(struct timers *ts)
 		t->fn(t);
 		n++;
 	}
+	return n;
+}
+
+int rdmamsg__timers_poll(struct timers *ts)
+{
+	return run_until(ts, rdmamsg__now_us());
+}
+
+int rdmamsg__timers_run(struct timers *ts)
+{
+	uint64_t now = rdmamsg__now_us(), ticks;
+	int n;
+
+	(void)!read(ts->fd, &ticks, sizeof(ticks));
+	ts->armed = 0;
+	n = run_until(ts, now);
 	if (ts->armed && ts->armed <= now)
 		set_fd(ts, next(ts));
 	arm(ts);

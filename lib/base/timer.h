@@ -3,7 +3,6 @@
 #ifndef RDMAMSG_LIB_TIMER_H
 #define RDMAMSG_LIB_TIMER_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct timer {
@@ -46,10 +45,10 @@ void rdmamsg__timer_stop(struct timers *ts, struct timer *t);
 int rdmamsg__timers_reserve(struct timers *ts, int n);
 void rdmamsg__timers_release(struct timers *ts, int n);
 int rdmamsg__timers_run(struct timers *ts);
-/* Returns true if the descriptor is readable at 'us', or soon after. */
-static inline bool rdmamsg__timers_due(const struct timers *ts, uint64_t us)
-{
-	return ts->armed && ts->armed <= us;
-}
+/*
+ * For a program that polls: runs what is due without a system call. The
+ * descriptor stays readable, until rdmamsg__timers_run().
+ */
+int rdmamsg__timers_poll(struct timers *ts);
 
 #endif

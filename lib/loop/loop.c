@@ -125,7 +125,7 @@ static int handle(struct rdmamsg *ctx, void *tag, bool slow_only)
 	if (tag == &ctx->loop.submit)
 		return rdmamsg__submit_run(&ctx->loop);
 	if (tag == &ctx->loop.timers)
-		return rdmamsg__timers_run(&ctx->loop.timers);
+		return slow_only ? 0 : rdmamsg__timers_run(&ctx->loop.timers);
 	for (int i = 0; i < TABLES; i++)
 		if (tag == &ctx->sessions->cm[i])
 			return rdmamsg__cm_process(ctx, &ctx->sessions->cm[i]);
@@ -235,28 +235,18 @@ int rdmamsg_process(struct rdmamsg *ctx)
 #define BATCH_MAX	512	/* polls */
 
 /*
- * The slow path is a system call, so a program that polls without end takes it
- * every SLOW_NS only. It looks at the clock after a batch of polls. One that
- * does other work between two polls, or gives its processor away, makes few
- * polls in that time: its batches become as small.
+ * A program that polls without end looks at the clock after a batch of polls.
+ * One that does other work between two polls, or gives its processor away,
+ * makes few polls in SLOW_NS: its batches become as small.
  */
-static bool slow_path_is_due(struct rdmamsg *ctx)
+static void set_batch(struct rdmamsg *ctx, uint64_t passed)
 {
-	const uint64_t now = rdmamsg__now_ns(), passed = now - ctx->batch_at;
-
-	ctx->batch_at = now;
 	if (passed > SLOW_NS)
 		ctx->batch = max((int32_t)((uint64_t)ctx->batch * SLOW_NS /
 					   passed), 1);
 	else
 		ctx->batch = min(2 * ctx->batch, BATCH_MAX);
 	ctx->polls = ctx->batch;
-	/* a clock that a test has stopped tells nothing */
-	if (passed && now - ctx->slow_at < SLOW_NS &&
-	    !rdmamsg__timers_due(&ctx->loop.timers, now / 1000))
-		return false;
-	ctx->slow_at = now;
-	return true;
 }
 
 static int slow_path(struct rdmamsg *ctx)
@@ -270,6 +260,23 @@ static int slow_path(struct rdmamsg *ctx)
 		return rdmamsg__fail(n, "%s", rdmamsg__loop_text(n));
 	}
 	return handle_all(ctx, ev, n, true);
+}
+
+/* Timers cost no system call. The slow path does, so it is taken rarely. */
+static int after_batch(struct rdmamsg *ctx)
+{
+	const uint64_t now = rdmamsg__now_ns(), passed = now - ctx->batch_at;
+	int n, ret;
+
+	ctx->batch_at = now;
+	set_batch(ctx, passed);
+	n = rdmamsg__timers_poll(&ctx->loop.timers);
+	/* a clock that a test has stopped tells nothing */
+	if (passed && now - ctx->slow_at < SLOW_NS)
+		return n;
+	ctx->slow_at = now;
+	ret = slow_path(ctx);
+	return ret < 0 && !n ? ret : n + max(ret, 0);
 }
 
 /* waits: the slow path follows anyway, if there is no completion */
@@ -286,8 +293,8 @@ static int poll_queues(struct rdmamsg *ctx, bool waits)
 	/* a completion takes longer than an empty poll, so it counts as more */
 	if (n || !waits)
 		ctx->polls -= 1 + 4 * n;
-	if (ctx->polls <= 0 && (n || !waits) && slow_path_is_due(ctx)) {
-		ret = slow_path(ctx);
+	if (ctx->polls <= 0 && (n || !waits)) {
+		ret = after_batch(ctx);
 		n = ret < 0 && !n ? ret : n + max(ret, 0);
 	}
 	rdmamsg__settle(ctx);
