@@ -19,7 +19,7 @@
 
 #define FIRST_US	10000u	/* most before the first report */
 #define FIRST_MANY_US	1000000u
-#define AGAIN_US	50000u	/* an answer may take, at first; doubles */
+#define AGAIN_US	5000u	/* an answer may take, at first; doubles */
 #define LONGEST_US	1000000u
 #define TOGETHER_US	16u	/* times the number of publishers */
 
