@@ -11,7 +11,13 @@
 #define WARM_S		0.1
 #define MEASURE_S	0.4
 #define SAMPLES		((size_t)1 << 19)
-#define BATCH_S		0.05	/* a batch of messages one way is longer */
+/*
+ * Messages of a batch one way: at least so many, because both sides wait for
+ * each other at its end, and more of them while that takes no longer than this.
+ * Then most batches end before another program takes a processor.
+ */
+#define BATCH		1000u
+#define BATCH_US	1000.0
 
 int rival_serve(const struct rival_ops *ops, void *conn, size_t size)
 {
@@ -28,108 +34,96 @@ int rival_serve(const struct rival_ops *ops, void *conn, size_t size)
 	return 0;
 }
 
-static int echo(const struct rival_ops *ops, void *conn, const uint8_t *msg,
-		size_t size)
+/*
+ * Sends messages one way, and one that the server sends back: it has read all
+ * others then.
+ */
+static int batch(const struct rival_ops *ops, void *conn, uint8_t *msg,
+		 size_t size, size_t n)
 {
+	if (n > 1)	/* a byte written right before makes the copy slower */
+		msg[0] = RIVAL_ONE_WAY;
+	for (size_t i = 1; i < n; i++)
+		if (ops->send(conn, msg, size, true))
+			return -1;
+	if (n > 1)
+		msg[0] = RIVAL_ECHO;
 	return ops->send(conn, msg, size, false) ||
 	       ops->recv(conn, size) != RIVAL_ECHO ? -1 : 0;
 }
 
-/* Sends messages back and forth for so long. Returns their number, or 0. */
-static size_t ping_pong(const struct rival_ops *ops, void *conn,
-			const uint8_t *msg, size_t size, double seconds,
-			uint64_t *samples)
+/* Repeats batches of n messages for so long. Returns their number, or 0. */
+static size_t repeat(const struct rival_ops *ops, void *conn, uint8_t *msg,
+		     size_t size, size_t n, double seconds, uint64_t *samples)
 {
-	double end = rival_now() + seconds;
-	uint64_t last = perf_ticks(), now;
-	size_t n = 0;
+	double length = seconds * 1e6 / perf_usec_per_tick();
+	uint64_t begin = perf_ticks(), last = begin, now;
+	size_t count = 0;
 
 	do {
-		if (echo(ops, conn, msg, size))
+		if (batch(ops, conn, msg, size, n))
 			return 0;
 		now = perf_ticks();
-		samples[n++] = now - last;
+		samples[count++] = now - last;
 		last = now;
-	} while (n < SAMPLES && (n % 64 || rival_now() < end));
-	return n;
-}
-
-static int latency(const struct rival_ops *ops, void *conn, const uint8_t *msg,
-		   size_t size, struct rival_result *ret)
-{
-	uint64_t *samples = malloc(SAMPLES * sizeof(*samples));
-	struct perf_result r = { 0 };
-	size_t n = 0;
-
-	if (!samples)
-		return 1;
-	memset(samples, 1, SAMPLES * sizeof(*samples));
-	ret->warmup = ping_pong(ops, conn, msg, size, WARM_S, samples);
-	if (ret->warmup)
-		n = ping_pong(ops, conn, msg, size, MEASURE_S, samples);
-	perf_percentiles(&r, samples, n, perf_usec_per_tick() / 2);
-	ret->value = r.usec_p50;
-	free(samples);
-	return n ? 0 : 1;
+	} while (count < SAMPLES && (double)(now - begin) < length);
+	return count;
 }
 
 /*
- * Sends messages one way, and one that the server sends back: it has read all
- * others then. Returns the seconds, or 0.
+ * Half a round trip, or the messages of a batch, by the median, because other
+ * programs of this host make an average worse.
  */
-static double batch(const struct rival_ops *ops, void *conn, uint8_t *msg,
-		    size_t size, size_t n)
+static double figure(const struct rival_run *run, size_t n, double usec)
 {
-	double begin = rival_now();
-
-	msg[0] = RIVAL_ONE_WAY;
-	for (size_t i = 1; i < n; i++)
-		if (ops->send(conn, msg, size, true))
-			return 0;
-	msg[0] = RIVAL_ECHO;
-	return echo(ops, conn, msg, size) ? 0 : rival_now() - begin;
+	if (run->figure == RIVAL_USEC)
+		return usec / 2;
+	return (double)n * 1e6 / usec *
+	       (run->figure == RIVAL_BW ? run->size : 1);
 }
 
-/* Batches become longer, which is a warm-up. All of the longest count. */
-static int stream(const struct rival_ops *ops, void *conn, uint8_t *msg,
-		  size_t size, struct rival_result *ret)
+static double median(uint64_t *samples, size_t count)
 {
-	double took, total = 0, sent = 0;
-	size_t n = 16;
+	struct perf_result r = { 0 };
 
-	while ((took = batch(ops, conn, msg, size, n)) < BATCH_S) {
-		if (took <= 0)
-			return 1;
-		ret->warmup += n;
-		n *= 2;
-	}
-	ret->warmup += n;
-	while (total < MEASURE_S) {
-		took = batch(ops, conn, msg, size, n);
-		if (took <= 0)
-			return 1;
-		sent += (double)n;
-		total += took;
-	}
-	ret->value = sent / total;
+	perf_percentiles(&r, samples, count, perf_usec_per_tick());
+	return r.usec_p50;
+}
+
+static int drive(const struct rival_ops *ops, void *conn, uint8_t *msg,
+		 const struct rival_run *run, uint64_t *samples,
+		 struct rival_result *ret)
+{
+	size_t n = run->figure == RIVAL_USEC ? 1 : BATCH;
+	size_t count = repeat(ops, conn, msg, run->size, n, WARM_S, samples);
+	double usec;
+
+	ret->warmup = n * count;
+	if (!count)
+		return 1;
+	usec = median(samples, count);
+	if (n > 1 && usec < BATCH_US)
+		n = (size_t)((double)n * BATCH_US / usec);
+	count = repeat(ops, conn, msg, run->size, n, MEASURE_S, samples);
+	if (!count)
+		return 1;
+	ret->value = figure(run, n, median(samples, count));
 	return 0;
 }
 
 int rival_drive(const struct rival_ops *ops, void *conn,
 		const struct rival_run *run, struct rival_result *ret)
 {
+	uint64_t *samples = malloc(SAMPLES * sizeof(*samples));
 	uint8_t *msg = malloc(run->size);
-	int status;
+	int status = 1;
 
-	if (!msg)
-		return 1;
-	memset(msg, RIVAL_ECHO, run->size);
-	if (run->figure == RIVAL_USEC)
-		status = latency(ops, conn, msg, run->size, ret);
-	else
-		status = stream(ops, conn, msg, run->size, ret);
-	if (run->figure == RIVAL_BW)
-		ret->value *= run->size;
+	if (samples && msg) {
+		memset(samples, 1, SAMPLES * sizeof(*samples));
+		memset(msg, RIVAL_ECHO, run->size);
+		status = drive(ops, conn, msg, run, samples, ret);
+	}
+	free(samples);
 	free(msg);
 	return status;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * compare: UCX by a driver of its own, for which its headers are needed when
- * rdmamsg is built. The library is loaded if it is installed. The enum rival_kind
- * of a large message is its tag, because all of them arrive in one buffer. The
- * tag of small ones is 0, because exact tags match faster.
+ * rdmamsg is built. The library is loaded if it is installed. All messages
+ * arrive in one buffer, as in ucx_perftest. The enum rival_kind of a large
+ * message is its tag, because a part of the next one may be in the buffer when
+ * it is complete. The tag of small ones is 0, because exact tags match faster.
  */
 #include "config.h"
 #include "rival.h"
@@ -15,7 +16,7 @@
 
 #include <ucp/api/ucp.h>
 
-#define RING		32u	/* receives that are posted */
+#define RING		32u	/* receives of a stream that are posted */
 #define LARGE		65536u
 #define ANY_TAG		((ucp_tag_t)0)
 #define EXACT_TAG	(~(ucp_tag_t)0)
@@ -35,19 +36,16 @@ static struct {
 	__typeof__(ucp_request_free) *request_free;
 } ucp;
 
-struct slot {
-	ucp_request_param_t param;
-	uint8_t *buf;
-	ucp_tag_recv_info_t info;
-	bool done, failed;
-};
-
 struct ucx {
 	ucp_worker_h worker;
 	ucp_ep_h ep;
-	ucp_request_param_t param;	/* of a send */
-	struct slot ring[RING];
-	unsigned int next;	/* the slot of the next message */
+	ucp_request_param_t send, recv;
+	ucp_tag_recv_info_t info;	/* of a receive that is done at once */
+	uint8_t *buf;
+	size_t size;
+	enum rival_kind kinds[RING];	/* of messages that have arrived */
+	unsigned int arrived, taken, posted;
+	unsigned int depth;	/* receives that are posted */
 	unsigned int flying;	/* unfinished sends */
 	bool failed;
 };
@@ -80,14 +78,21 @@ static void on_sent(void *request, ucs_status_t status, void *arg)
 	ucp.request_free(request);
 }
 
+static void take(struct ucx *u, const ucp_tag_recv_info_t *info)
+{
+	u->kinds[u->arrived++ % RING] =
+		info->length != u->size ? RIVAL_STOP :
+		(enum rival_kind)(u->size < LARGE ? u->buf[0] :
+						    info->sender_tag);
+}
+
 static void on_received(void *request, ucs_status_t status,
 			const ucp_tag_recv_info_t *info, void *arg)
 {
-	struct slot *s = arg;
+	struct ucx *u = arg;
 
-	s->info = *info;
-	s->failed = status != UCS_OK;
-	s->done = true;
+	u->failed |= status != UCS_OK;
+	take(u, info);
 	ucp.request_free(request);
 }
 
@@ -96,7 +101,7 @@ static int ucx_send(void *conn, const uint8_t *msg, size_t size, bool more)
 	struct ucx *u = conn;
 	ucs_status_ptr_t request = ucp.send(u->ep, msg, size,
 					    size < LARGE ? 0 : msg[0],
-					    &u->param);
+					    &u->send);
 
 	if (UCS_PTR_IS_ERR(request))
 		return -1;
@@ -106,34 +111,33 @@ static int ucx_send(void *conn, const uint8_t *msg, size_t size, bool more)
 	return u->failed ? -1 : 0;
 }
 
-static int post(struct ucx *u, struct slot *s, size_t size)
+static int post(struct ucx *u)
 {
-	ucs_status_ptr_t request;
+	ucs_status_ptr_t request = ucp.recv(u->worker, u->buf, u->size, 0,
+					    u->size < LARGE ? EXACT_TAG :
+							      ANY_TAG,
+					    &u->recv);
 
-	s->done = false;
-	request = ucp.recv(u->worker, s->buf, size, 0,
-			   size < LARGE ? EXACT_TAG : ANY_TAG, &s->param);
 	if (UCS_PTR_IS_ERR(request))
 		return -1;
-	s->done |= !request;
+	u->posted++;
+	if (!request)
+		take(u, &u->info);
 	return 0;
 }
 
+/* Posts receives here, and not after a message, so that its echo goes first. */
 static enum rival_kind ucx_recv(void *conn, size_t size)
 {
 	struct ucx *u = conn;
-	struct slot *s = &u->ring[u->next];
-	enum rival_kind kind;
 
-	while (!s->done)
+	(void)size;
+	while (u->posted - u->taken < u->depth)
+		if (post(u))
+			return RIVAL_STOP;
+	while (u->taken == u->arrived)
 		(void)ucp.progress(u->worker);
-	kind = s->failed || s->info.length != size ? RIVAL_STOP :
-	       (enum rival_kind)(size < LARGE ? s->buf[0] :
-					       s->info.sender_tag);
-	if (post(u, s, size))
-		return RIVAL_STOP;
-	u->next = (u->next + 1) % RING;
-	return kind;
+	return u->failed ? RIVAL_STOP : u->kinds[u->taken++ % RING];
 }
 
 /* ---- connections ------------------------------------------------------ */
@@ -171,43 +175,30 @@ static int make_ep(struct ucx *u, int fd)
 	       ucp.ep_create(u->worker, &ep, &u->ep) == UCS_OK ? 0 : -1;
 }
 
-/* All receives of large messages have one buffer, as in ucx_perftest. */
-static int fill_ring(struct ucx *u, size_t size)
-{
-	size_t step = size < LARGE ? size : 0;
-	uint8_t *buf = malloc(size + RING * step);
-
-	for (unsigned int i = 0; i < RING; i++) {
-		struct slot *s = &u->ring[i];
-
-		s->param = (ucp_request_param_t){
-			.op_attr_mask = OP_ATTRS | UCP_OP_ATTR_FIELD_RECV_INFO,
-			.cb.recv = on_received, .user_data = s,
-			.memory_type = UCS_MEMORY_TYPE_HOST,
-			.recv_info.tag_info = &s->info,
-		};
-		s->buf = buf + i * step;
-		if (!buf || post(u, s, size))
-			return -1;
-	}
-	return 0;
-}
-
 /* Returns NULL on failure. The end of the process closes all. */
 static void *open_ucx(const struct rival_run *run, bool server)
 {
 	struct ucx *u = calloc(1, sizeof(*u));
 	int fd = rival_meet(run, server);
 
-	if (!u)
+	if (!u || fd < 0)
 		return NULL;
-	u->param = (ucp_request_param_t){
+	u->size = run->size;
+	u->buf = malloc(u->size);
+	/* one receive is faster than a ring for messages back and forth */
+	u->depth = run->figure == RIVAL_USEC ? 1 : RING;
+	u->send = (ucp_request_param_t){
 		.op_attr_mask = OP_ATTRS | UCP_OP_ATTR_FLAG_MULTI_SEND,
 		.cb.send = on_sent, .user_data = u,
 		.memory_type = UCS_MEMORY_TYPE_HOST,
 	};
-	if (fd < 0 || make_worker(u) || make_ep(u, fd) ||
-	    fill_ring(u, run->size))
+	u->recv = (ucp_request_param_t){
+		.op_attr_mask = OP_ATTRS | UCP_OP_ATTR_FIELD_RECV_INFO,
+		.cb.recv = on_received, .user_data = u,
+		.memory_type = UCS_MEMORY_TYPE_HOST,
+		.recv_info.tag_info = &u->info,
+	};
+	if (!u->buf || make_worker(u) || make_ep(u, fd))
 		return NULL;
 	return u;
 }
@@ -218,7 +209,7 @@ static const struct rival_ops ops = {
 
 const struct rival rival_ucx[] = {
 	{ .name = "UCX",
-	  .flags = "ucp_tag_send_nbx, 32 receives posted",
+	  .flags = "ucp_tag_send_nbx, 32 receives posted, 1 for latency",
 	  .variable = "UCX_TLS", .value = "posix,cma,self",
 	  .figures = { true, true, true }, .listens = true, .ops = &ops, .load = load,
 	  .there = rival_loads, .serve = rival_server, .client = rival_client },
