@@ -177,8 +177,10 @@ static int both(struct rival_run *run, const int pipes[2][2], pid_t child[2],
 	char line[256], *rest;
 
 	child[0] = start(run->o->cpus[0], pipes[0][1]);
-	if (!child[0])
+	if (!child[0]) {
+		close(pipes[1][1]);	/* so that the end of the client is seen */
 		be_server(run);
+	}
 	if (child[0] < 0)
 		return -1;
 	if (run->rival->says_port &&
@@ -190,7 +192,7 @@ static int both(struct rival_run *run, const int pipes[2][2], pid_t child[2],
 		be_client(run, pipes[1][1]);
 	if (child[1] < 0)
 		return -1;
-	close(pipes[1][1]);	/* so that the end of the client is seen */
+	close(pipes[1][1]);
 	if (read_line(pipes[1][0], line, sizeof(line)) < 0)
 		return -1;
 	ret->value = strtod(line, &rest);

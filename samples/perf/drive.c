@@ -36,25 +36,23 @@ int rival_serve(const struct rival_ops *ops, void *conn, size_t size)
 
 /*
  * Sends messages one way, and one that the server sends back: it has read all
- * others then.
+ * others then. 'msg' has one of each kind, because a library may read a message
+ * after the call that sends it.
  */
-static int batch(const struct rival_ops *ops, void *conn, uint8_t *msg,
+static int batch(const struct rival_ops *ops, void *conn, const uint8_t *msg,
 		 size_t size, size_t n)
 {
-	if (n > 1)	/* a byte written right before makes the copy slower */
-		msg[0] = RIVAL_ONE_WAY;
 	for (size_t i = 1; i < n; i++)
-		if (ops->send(conn, msg, size, true))
+		if (ops->send(conn, msg + size, size, true))
 			return -1;
-	if (n > 1)
-		msg[0] = RIVAL_ECHO;
 	return ops->send(conn, msg, size, false) ||
 	       ops->recv(conn, size) != RIVAL_ECHO ? -1 : 0;
 }
 
 /* Repeats batches of n messages for so long. Returns their number, or 0. */
-static size_t repeat(const struct rival_ops *ops, void *conn, uint8_t *msg,
-		     size_t size, size_t n, double seconds, uint64_t *samples)
+static size_t repeat(const struct rival_ops *ops, void *conn,
+		     const uint8_t *msg, size_t size, size_t n,
+		     double seconds, uint64_t *samples)
 {
 	double length = seconds * 1e6 / perf_usec_per_tick();
 	uint64_t begin = perf_ticks(), last = begin, now;
@@ -90,7 +88,7 @@ static double median(uint64_t *samples, size_t count)
 	return r.usec_p50;
 }
 
-static int drive(const struct rival_ops *ops, void *conn, uint8_t *msg,
+static int drive(const struct rival_ops *ops, void *conn, const uint8_t *msg,
 		 const struct rival_run *run, uint64_t *samples,
 		 struct rival_result *ret)
 {
@@ -115,12 +113,13 @@ int rival_drive(const struct rival_ops *ops, void *conn,
 		const struct rival_run *run, struct rival_result *ret)
 {
 	uint64_t *samples = malloc(SAMPLES * sizeof(*samples));
-	uint8_t *msg = malloc(run->size);
+	uint8_t *msg = malloc(2 * (size_t)run->size);
 	int status = 1;
 
 	if (samples && msg) {
 		memset(samples, 1, SAMPLES * sizeof(*samples));
 		memset(msg, RIVAL_ECHO, run->size);
+		memset(msg + run->size, RIVAL_ONE_WAY, run->size);
 		status = drive(ops, conn, msg, run, samples, ret);
 	}
 	free(samples);

@@ -17,7 +17,7 @@
 #include <ucp/api/ucp.h>
 
 #define RING		32u	/* receives of a stream that are posted */
-#define LARGE		65536u
+#define LARGE		4096u	/* from here on, parts of two may arrive at a time */
 #define ANY_TAG		((ucp_tag_t)0)
 #define EXACT_TAG	(~(ucp_tag_t)0)
 #define WINDOW		32u	/* unfinished sends, as of ucx_perftest */
@@ -40,7 +40,6 @@ struct ucx {
 	ucp_worker_h worker;
 	ucp_ep_h ep;
 	ucp_request_param_t send, recv;
-	ucp_tag_recv_info_t info;	/* of a receive that is done at once */
 	uint8_t *buf;
 	size_t size;
 	enum rival_kind kinds[RING];	/* of messages that have arrived */
@@ -78,21 +77,15 @@ static void on_sent(void *request, ucs_status_t status, void *arg)
 	ucp.request_free(request);
 }
 
-static void take(struct ucx *u, const ucp_tag_recv_info_t *info)
-{
-	u->kinds[u->arrived++ % RING] =
-		info->length != u->size ? RIVAL_STOP :
-		(enum rival_kind)(u->size < LARGE ? u->buf[0] :
-						    info->sender_tag);
-}
-
 static void on_received(void *request, ucs_status_t status,
 			const ucp_tag_recv_info_t *info, void *arg)
 {
 	struct ucx *u = arg;
 
-	u->failed |= status != UCS_OK;
-	take(u, info);
+	u->failed |= status != UCS_OK || info->length != u->size;
+	u->kinds[u->arrived++ % RING] =
+		(enum rival_kind)(u->size < LARGE ? u->buf[0] :
+						    info->sender_tag);
 	ucp.request_free(request);
 }
 
@@ -121,8 +114,6 @@ static int post(struct ucx *u)
 	if (UCS_PTR_IS_ERR(request))
 		return -1;
 	u->posted++;
-	if (!request)
-		take(u, &u->info);
 	return 0;
 }
 
@@ -193,10 +184,9 @@ static void *open_ucx(const struct rival_run *run, bool server)
 		.memory_type = UCS_MEMORY_TYPE_HOST,
 	};
 	u->recv = (ucp_request_param_t){
-		.op_attr_mask = OP_ATTRS | UCP_OP_ATTR_FIELD_RECV_INFO,
+		.op_attr_mask = OP_ATTRS | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
 		.cb.recv = on_received, .user_data = u,
 		.memory_type = UCS_MEMORY_TYPE_HOST,
-		.recv_info.tag_info = &u->info,
 	};
 	if (!u->buf || make_worker(u) || make_ep(u, fd))
 		return NULL;
