@@ -167,9 +167,9 @@ static int serve_ucx(const struct rival_run *run)
 }
 
 /*
- * The last line of figures has the iterations, three latencies, two bandwidths
- * in MB of 2^20 bytes, and two rates. The second of each pair is of the whole
- * run.
+ * The last line of figures has the iterations, three latencies, the first of
+ * which is the median, two bandwidths in MB of 2^20 bytes, and two rates. The
+ * second of each pair is of the whole run.
  */
 static int read_ucx(char *out, const struct rival_run *run,
 		    struct rival_result *ret)
