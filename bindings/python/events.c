@@ -500,3 +500,27 @@ size_t pyr_dump(const struct rdmamsg *ctx, char *buf, size_t size)
 	rdmamsg_dump(ctx, add_line, &t);
 	return t.len;
 }
+
+struct topics {
+	struct pyr_topic *topics;
+	int count, room;
+};
+
+static int add_topic(const char *name, const char *address, void *user)
+{
+	struct topics *t = user;
+	struct pyr_topic *to = &t->topics[t->count];
+
+	if (t->count++ >= t->room)
+		return 0;
+	snprintf(to->name, sizeof(to->name), "%s", name);
+	snprintf(to->address, sizeof(to->address), "%s", address);
+	return 0;
+}
+
+int pyr_topics(const char *pattern, struct pyr_topic *topics, int room)
+{
+	struct topics t = { topics, 0, room };
+
+	return rdmamsg_topics_each(pattern, add_topic, &t);
+}

@@ -98,6 +98,14 @@ struct pyr_owner {
 	uint64_t id;
 };
 
+struct pyr_topic {
+	char name[256];
+	char address[64];
+};
+
+/* The topics that the pattern matches; writes at most 'room' of them. */
+int pyr_topics(const char *pattern, struct pyr_topic *topics, int room);
+
 /* Destructor of a lent message, on any thread. */
 void pyr_msg_free(void *msg);
 /* Appends rdmamsg_dump() to buf. Returns the length of the whole text. */

@@ -39,7 +39,7 @@ struct rdmamsg_group_sender {
 struct rdmamsg_group_message {
 	const void *data;		/* valid during the call */
 	size_t len;			/* bytes */
-	uint32_t number;		/* counts the sender's, from 0; 0 in raw mode */
+	uint32_t number;		/* of the sender's, from 0; 0 in raw mode */
 	const struct rdmamsg_group_sender *sender;	/* during the call */
 	/* of raw mode */
 	int has_imm;
@@ -63,6 +63,11 @@ struct rdmamsg_group_handlers {
 	 */
 	void (*on_lost)(struct rdmamsg_group *group,
 			const struct rdmamsg_reason *why);
+	/*
+	 * A message. rdmamsg_group_user() returns 'user' of the options: a
+	 * program with several groups gives each its own, and so knows the
+	 * topic without a table.
+	 */
 	void (*on_message)(struct rdmamsg_group *group,
 			   const struct rdmamsg_group_message *msg);
 	/* These messages of the sender, both included, will not come. */
@@ -117,11 +122,13 @@ struct rdmamsg_group_options {
 /*
  * Joins a group. 'address' is an IPv4 or IPv6 multicast address, or an MGID:
  * "ff..." with all of its eight parts, which needs source or device. A port may
- * follow, as in 239.1.2.3:7000 or [ff15::1]:7000, and is ignored. on_joined or
+ * follow, as in 239.1.2.3:7000 or [ff15::1]:7000, and is ignored. Or it is a
+ * topic's name, of which the file of topics has the address. on_joined or
  * on_closed tells the result within timeout_ms: with -EOPNOTSUPP, the device
  * has no multicast. These errors come at once: -EINVAL: not a multicast
  * address, or a wrong option; -ENODEV, -ENXIO, -EADDRNOTAVAIL, -EACCES,
- * -ENOMEM, -EMFILE.
+ * -ENOMEM, -EMFILE; for a topic those of rdmamsg_topics_each(), and -ENOENT if
+ * the file does not have it.
  */
 int rdmamsg_group_join(struct rdmamsg *ctx, const char *address,
 		       const struct rdmamsg_group_options *opts,
@@ -129,6 +136,24 @@ int rdmamsg_group_join(struct rdmamsg *ctx, const char *address,
 /* Leaves, after the published messages are sent. on_closed follows. */
 void rdmamsg_group_leave(struct rdmamsg_group *group);
 void *rdmamsg_group_user(const struct rdmamsg_group *group);
+
+/*
+ * Calls on_topic for each topic that the pattern matches, in the order of the
+ * file of topics: that which RDMAMSG_TOPICS names, or /etc/rdmamsg/topics. A
+ * line of it is 'name address [port]', with 'address' as rdmamsg_group_join()
+ * takes it; a name has labels, as in "ticks.eur.usd". A pattern is a name, of
+ * which a label may be "*": any label, and as the last one any number of them,
+ * at least one. name and address are valid during the call, which may join the
+ * group. Returns the number of matches, or what on_topic has returned, if that
+ * was not 0: nothing is called after it. Errors, before the first call:
+ * -EINVAL: no pattern, not a regular file, or a line of it that
+ * rdmamsg_error() names; -EFBIG: above 1 MB; -ENOMEM; -ENOENT, -EACCES and
+ * others of open(2). Any thread.
+ */
+int rdmamsg_topics_each(const char *pattern,
+			int (*on_topic)(const char *name, const char *address,
+					void *user),
+			void *user);
 
 /*
  * Sends a copy of 'len' bytes to the group. -EAGAIN: no room now, on_writable

@@ -85,6 +85,7 @@ void rdmamsg__env_init(void);
 bool rdmamsg__env_log(void);		/* RDMAMSG_LOG is set */
 const char *rdmamsg__env_device(void);	/* RDMAMSG_DEVICE or NULL */
 const char *rdmamsg__env_stats(void);	/* RDMAMSG_STATS or NULL */
+const char *rdmamsg__env_topics(void);	/* RDMAMSG_TOPICS or NULL */
 
 /*
  * Returns zeroed memory, which a forked child sees as zero again. So the child

@@ -15,6 +15,7 @@
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char device[64];
 static char stats[128];
+static char topics[256];
 static bool log_set;
 
 static char lower(char c)
@@ -66,15 +67,26 @@ static void set_device(const char *value)
 	snprintf(device, sizeof(device), "%s", value);
 }
 
-static void set_stats(const char *value)
+static void set_path(char *path, size_t room, const char *name,
+		     const char *value)
 {
-	if (strlen(value) < sizeof(stats))
-		snprintf(stats, sizeof(stats), "%s", value);
+	if (strlen(value) < room)
+		snprintf(path, room, "%s", value);
 	else
 		/* not log_warn(), because the log is off by default */
-		rdmamsg__log(RDMAMSG_LOG_WARN, "RDMAMSG_STATS has no effect: "
-			     "the path has %zu bytes, at most %zu are possible",
-			     strlen(value), sizeof(stats) - 1);
+		rdmamsg__log(RDMAMSG_LOG_WARN, "%s has no effect: the path has "
+			     "%zu bytes, at most %zu are possible", name,
+			     strlen(value), room - 1);
+}
+
+static void set_stats(const char *value)
+{
+	set_path(stats, sizeof(stats), "RDMAMSG_STATS", value);
+}
+
+static void set_topics(const char *value)
+{
+	set_path(topics, sizeof(topics), "RDMAMSG_TOPICS", value);
 }
 
 /* Variables without a function here are read by the soft HCA. */
@@ -95,6 +107,7 @@ static const struct {
 	{ "RDMAMSG_SOFT_PATIENCE" },
 	{ "RDMAMSG_SOFT_PORTS" },
 	{ "RDMAMSG_STATS", set_stats },
+	{ "RDMAMSG_TOPICS", set_topics },
 };
 
 /* Warns of unknown variables, because a misspelt variable has no effect. */
@@ -151,4 +164,10 @@ const char *rdmamsg__env_stats(void)
 {
 	rdmamsg__env_init();
 	return stats[0] ? stats : NULL;
+}
+
+const char *rdmamsg__env_topics(void)
+{
+	rdmamsg__env_init();
+	return topics[0] ? topics : NULL;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The address of a group: parses text into a socket address. */
+/* The address of a group: from text, or a topic's name, to a socket address. */
 #include "base/base.h"
 #include "group/carrier.h"
 #include "group/group.h"
+#include "group/topics.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -60,44 +61,65 @@ static bool is_written_out(const char *text)
 	return colons == COLONS && !strstr(text, "::");
 }
 
-static int parse(struct rdmamsg_group *g, const char *text, bool *is_group)
+bool rdmamsg__group_parse(const char *text, struct group_address *ret)
 {
-	struct sockaddr_in *in = (struct sockaddr_in *)&g->addr;
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&g->addr;
+	struct sockaddr_in *in = (struct sockaddr_in *)&ret->addr;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&ret->addr;
 	char addr[INET6_ADDRSTRLEN];
 
+	memset(ret, 0, sizeof(*ret));
 	if (!cut_port(text, addr, sizeof(addr)))
-		return -EINVAL;
+		return false;
 	if (inet_pton(AF_INET, addr, &in->sin_addr) == 1) {
 		in->sin_family = AF_INET;
-		*is_group = IN_MULTICAST(ntohl(in->sin_addr.s_addr));
+		ret->is_group = IN_MULTICAST(ntohl(in->sin_addr.s_addr));
 	} else if (inet_pton(AF_INET6, addr, &in6->sin6_addr) == 1) {
 		in6->sin6_family = AF_INET6;
-		*is_group = IN6_IS_ADDR_MULTICAST(&in6->sin6_addr);
-		g->is_mgid = is_written_out(addr);
+		ret->is_group = IN6_IS_ADDR_MULTICAST(&in6->sin6_addr);
+		ret->is_mgid = is_written_out(addr);
 	} else {
-		return -EINVAL;
+		return false;
 	}
-	return 0;
+	return true;
+}
+
+/* Parses an address, or that of the topic with this name. */
+static int resolve(const char *text, struct group_address *ret)
+{
+	struct topic_address found;
+	int err;
+
+	if (rdmamsg__group_parse(text, ret))
+		return 0;
+	if (!rdmamsg__topic_valid(text, false))
+		return rdmamsg__fail(-EINVAL, "'%s' is not the address of a "
+				     "group, such as 239.1.2.3, ff15::1 or "
+				     "239.1.2.3:7000", text);
+	err = rdmamsg__topic_find(text, &found);
+	if (!err)
+		(void)rdmamsg__group_parse(found.text, ret);
+	return err;
 }
 
 int rdmamsg__group_address(struct rdmamsg_group *g, const char *text)
 {
-	bool is_group;
+	struct group_address a;
+	int ret;
 
 	if (!text)
 		return rdmamsg__fail(-EINVAL, "the group to join is NULL");
-	if (parse(g, text, &is_group))
-		return rdmamsg__fail(-EINVAL, "'%s' is not the address of a "
-				     "group, such as 239.1.2.3, ff15::1 or "
-				     "239.1.2.3:7000", text);
-	if (!is_group)
+	ret = resolve(text, &a);
+	if (ret)
+		return ret;
+	if (!a.is_group)
 		return rdmamsg__fail(-EINVAL, "%s is not a multicast address: "
 				     "those are 224.0.0.0 to 239.255.255.255, "
 				     "and ff00::/8", text);
-	if (g->is_mgid && !g->opts.source && !g->opts.device)
+	if (a.is_mgid && !g->opts.source && !g->opts.device)
 		return rdmamsg__fail(-EINVAL, "%s is an MGID, to which no "
 				     "route leads: set source or device", text);
+	g->addr = a.addr;
+	g->is_mgid = a.is_mgid;
 	return 0;
 }
 

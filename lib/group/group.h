@@ -130,7 +130,17 @@ struct rdmamsg_group {
 };
 
 /* address.c */
-/* Parses the address. g->opts must be set. -EINVAL */
+struct group_address {
+	struct sockaddr_storage addr;
+	bool is_group, is_mgid;
+};
+
+/* Returns false if text is not an address in numbers, of a group or not. */
+bool rdmamsg__group_parse(const char *text, struct group_address *ret);
+/*
+ * Parses an address, or finds the topic of this name. g->opts must be set.
+ * -EINVAL, and the errors of rdmamsg__topic_find().
+ */
 int rdmamsg__group_address(struct rdmamsg_group *g, const char *text);
 /* Writes the address as text. */
 void rdmamsg__group_text(const struct rdmamsg_group *g,

@@ -287,6 +287,7 @@ static const struct {
 	{ "RDMAMSG_SOFT_PATIENCE", is_patience, "0 to 600000" },
 	{ "RDMAMSG_SOFT_PORTS", is_port_count, "1 to 8" },
 	{ "RDMAMSG_STATS" },
+	{ "RDMAMSG_TOPICS" },
 };
 
 #define KNOWN	(sizeof(known) / sizeof(known[0]))

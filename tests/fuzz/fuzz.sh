@@ -12,7 +12,7 @@ set -eu
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
 [ $# -gt 0 ] || set -- auth dc dc_frame doctor frame header hello key layout oob path \
-	perf preload resume session setup soft team word
+	perf preload resume session setup soft team topics word
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
 tmp=$(mktemp -d)
@@ -41,7 +41,7 @@ for target in "$@"; do
 	layout)	sources="$top/lib/wire/layout.c $top/lib/wire/proto.c"
 		sources="$sources $top/lib/wire/path.c $top/lib/base/layout.c"
 		sources="$sources $top/lib/wire/resume.c $top/lib/wire/addresses.c" ;;
-	session) sources=$(find "$top/lib" "$top/cm" -name '*.c' \
+	session | topics) sources=$(find "$top/lib" "$top/cm" -name '*.c' \
 			! -path '*/preload/*' ! -name ev.c ! -name glib.c \
 			! -name libevent.c ! -name uv.c \
 			-exec grep -L '^int main' {} +) ;;

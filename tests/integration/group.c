@@ -615,7 +615,7 @@ static void address__of_no_group_EINVAL(void **state)
 
 	assert_error(join(ctx, &m, "10.1.2.3"), -EINVAL, "multicast");
 	assert_error(join(ctx, &m, "fe80::1"), -EINVAL, "multicast");
-	assert_error(join(ctx, &m, "topic"), -EINVAL, "'topic'");
+	assert_error(join(ctx, &m, "topic:7"), -EINVAL, "'topic:7'");
 	assert_error(join(ctx, &m, NULL), -EINVAL, "NULL");
 	assert_error(join(ctx, &m, "239.7.7.7:"), -EINVAL, "'239.7.7.7:'");
 	assert_error(join(ctx, &m, "239.7.7.7:x"), -EINVAL, "address");

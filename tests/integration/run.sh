@@ -21,7 +21,7 @@ programs="device errors arguments handles log stats ends fork connect setup
 	killed cycles failover announce fast oob oob_records oob_strangers qp qp_xrc
 	raw rma op_timeout op_timeout_lane atomics
 	layout window features process exit unload signals left links shutdown successor
-	regcache srq srq_options pool pd guard group thousands
+	regcache srq srq_options pool pd guard group topics thousands
 	strangers auth chain chain_native chain_carried team team_connect team_leave team_native dc
 	dc_onesided dc_native dc_onesided_native dc_lease"
 

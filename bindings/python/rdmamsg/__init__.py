@@ -28,7 +28,8 @@ from . import _check  # noqa: F401  isort: skip
 from . import aio
 from ._blocking import Context, Endpoint, Group, Listener
 from ._device import (
-    Capability, How, capabilities, device, devices, gids, pkeys, port, version,
+    Capability, How, capabilities, device, devices, gids, pkeys, port, topics,
+    version,
 )
 from ._endpoint import EndpointFlag, PathChange, PathEvent, Rung
 from ._errors import (
@@ -61,5 +62,5 @@ __all__ = [
     "Region", "Rejected", "Request", "Rung", "Team", "TeamOptions",
     "TimedOut", "TooLarge", "Tuning", "Unreachable", "Unsupported", "Who",
     "WrongThread", "aio", "capabilities", "connect", "device", "devices",
-    "gids", "join", "pkeys", "port", "serve", "version",
+    "gids", "join", "pkeys", "port", "serve", "topics", "version",
 ]

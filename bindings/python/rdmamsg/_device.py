@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Devices, ports, capabilities. Any thread, without a context."""
+"""Devices, ports, capabilities, topics. Any thread, without a context."""
 
 from __future__ import annotations
 
@@ -92,6 +92,15 @@ def capabilities(name: str | None = None) -> list[Capability]:
                  lib.rdmamsg_device_caps(where, array, size, room),
                  lambda cap: Capability(text_of(cap.name), How(cap.how),
                                         cap.value, text_of(cap.reason)))
+
+
+def topics(pattern: str = "*") -> dict[str, str]:
+    """Names and addresses of the topics that the pattern matches."""
+    where = c_text(pattern)
+    return dict(_list("struct pyr_topic", lambda array, size, room:
+                      lib.pyr_topics(where, array, room),
+                      lambda topic: (text_of(topic.name),
+                                     text_of(topic.address))))
 
 
 def version() -> str:

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -189,6 +190,32 @@ class Groups(unittest.TestCase):
                 async with asyncio.timeout(BOUND):
                     self.assertEqual((await group.recv()).data, b"hello")
         asyncio.run(main())
+
+    def test_topics(self) -> None:
+        # a process reads RDMAMSG_TOPICS once
+        program = """
+import rdmamsg
+many = {f"n.t{i}": f"239.1.{i}.1" for i in range(100)}
+assert rdmamsg.topics("n.*") == many, rdmamsg.topics("n.*")
+assert rdmamsg.topics("t.*") == {"t.eur": "239.1.2.5:7000"}
+assert len(rdmamsg.topics()) == 101
+assert rdmamsg.topics("none") == {}
+try:
+    rdmamsg.topics("t*")
+    raise AssertionError
+except rdmamsg.InvalidArgument:
+    pass
+with rdmamsg.Context() as ctx, ctx.join("t.eur", timeout=60) as group:
+    assert group.attributes()["joined"]
+"""
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write("t.eur 239.1.2.5 7000\n")
+            for number in range(100):
+                file.write(f"n.t{number} 239.1.{number}.1\n")
+            file.flush()
+            subprocess.run([sys.executable, "-c", program], check=True,
+                           env=os.environ | {"RDMAMSG_TOPICS": file.name},
+                           timeout=BOUND)
 
     def test_no_group(self) -> None:
         with rdmamsg.Context() as ctx:

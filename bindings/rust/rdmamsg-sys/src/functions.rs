@@ -441,6 +441,17 @@ extern "C" {
     pub fn rdmamsg_group_user(
         group: *const rdmamsg_group,
     ) -> *mut ::std::os::raw::c_void;
+    pub fn rdmamsg_topics_each(
+        pattern: *const ::std::os::raw::c_char,
+        on_topic: ::std::option::Option<
+            unsafe extern "C" fn(
+                name: *const ::std::os::raw::c_char,
+                address: *const ::std::os::raw::c_char,
+                user: *mut ::std::os::raw::c_void,
+            ) -> ::std::os::raw::c_int,
+        >,
+        user: *mut ::std::os::raw::c_void,
+    ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_group_publish(
         group: *mut rdmamsg_group,
         data: *const ::std::os::raw::c_void,

@@ -174,8 +174,8 @@ pub struct Group {
 }
 
 impl Group {
-    /// Joins a group: a multicast address or an MGID. `on_joined` or
-    /// `on_closed` follows.
+    /// Joins a group: a multicast address, an MGID or the name of a topic.
+    /// `on_joined` or `on_closed` follows.
     pub fn join(
         ctx: &Context,
         address: &str,
