@@ -2736,6 +2736,60 @@ topic_json()
 	[ "$(grep -c '^{"group": "239.77.77.77", "sender": "[0-9a-f]\{16\}", "number": [0-9]*, "data": "line [0-9]*"}$' got)" -eq 3 ]
 }
 
+# Publishes to two topics by name; a pattern subscribes to both.
+topic_names()
+{
+	RDMAMSG_TOPICS=$PWD/topics
+	export RDMAMSG_TOPICS
+	complains 1 'topics: No such file' "$sub" -a "$addr" ticks.eur
+	complains 1 'topics: No such file' "$sub" --list
+	cat >topics <<-EOF
+		# prices
+		ticks.eur 239.77.77.79
+		news ff15::77
+		ticks.usd.jpy 239.77.77.80 7000
+	EOF
+	returns 0 "$sub" --list
+	[ "$(wc -l <"$work/said")" -eq 3 ]
+	returns 0 "$sub" --list 'ticks.*' news
+	[ "$(cat "$work/said")" = 'ticks.eur 239.77.77.79
+ticks.usd.jpy 239.77.77.80:7000
+news ff15::77' ]
+	returns 0 "$sub" --list --json news
+	said '^{"name": "news", "address": "ff15::77"}$'
+	complains 1 "no topic matches 'x.\\*'" "$sub" --list 'x.*'
+	complains 1 "no topic matches 'x.\\*'" "$sub" -a "$addr" 'x.*'
+	complains 2 "'tick\\*' is not a topic" "$sub" -a "$addr" 'tick*'
+	complains 2 "'ticks.\\*' is not the address" "$pub" -a "$addr" 'ticks.*'
+	complains 1 "'ticks.gbp' is not the address" "$pub" -a "$addr" ticks.gbp
+	# the second pattern has a topic of the first
+	"$sub" -v -a "$addr" --repair 'ticks.*' '*.eur' >got 2>told &
+	server=$!
+	await grep -q '^joined ticks.usd.jpy: ' told
+	[ "$(grep -c '^joined ' told)" -eq 2 ]
+	echo 1.08 | returns 0 "$pub" -a "$addr" --repair ticks.eur
+	echo 150.2 | returns 0 "$pub" -a "$addr" --repair ticks.usd.jpy
+	await grep -q '^ticks.eur: 1.08$' got
+	await grep -q '^ticks.usd.jpy: 150.2$' got
+	end_server INT 0
+	[ "$(wc -l <got)" -eq 2 ]
+	# one topic: lines without its name
+	"$sub" -v -a "$addr" --count=1 --repair ticks.eur >got 2>told &
+	server=$!
+	await grep -q '^joined ticks.eur: ' told
+	echo 1.09 | returns 0 "$pub" -a "$addr" --repair ticks.eur
+	server_ends 0
+	[ "$(cat got)" = 1.09 ]
+	"$sub" -v -a "$addr" --count=1 --repair --json ticks.eur >got 2>told &
+	server=$!
+	await grep -q '^joined ticks.eur: ' told
+	echo 1.10 | returns 0 "$pub" -a "$addr" --repair ticks.eur
+	server_ends 0
+	grep -q '^{"group": "ticks.eur", .*"number": 0, "data": "1.10"}$' got
+	echo 'ticks.gbp 10.0.0.1' >>topics
+	complains 1 'topics:5: not the address' "$sub" -a "$addr" ticks.eur
+}
+
 # has_bytes FILE N
 has_bytes()
 {
@@ -2838,7 +2892,7 @@ topic_mistakes()
 			--raw --repair $group
 		complains 2 '--timeout' "$program" --timeout=x $group
 		complains 2 'not a multicast address' "$program" 10.1.2.3
-		complains 2 "'topic' is not the address" "$program" topic
+		complains 2 "'a:b' is not the address" "$program" a:b
 		complains 2 "'' is not the address" "$program" ''
 		complains 1 'nowhere0' "$program" --device=nowhere0 $group
 		! beside || complains 1 'RDMAMSG_SOFT_PORTS=99: ' env \
@@ -3544,6 +3598,7 @@ run topic-cut-short topic_cut_short
 # only the soft HCA's own faces know its events
 [ "${RDMAMSG_DEVICE-}" != soft ] || run topic-rejoined topic_rejoined
 run topic-json topic_json
+run topic-names topic_names
 run topic-interrupted topic_interrupted
 run topic-file topic_file
 run topic-mistakes topic_mistakes

@@ -21,6 +21,7 @@ static const char usage[] =
 "\n"
 "Publishes each line of standard input to each multicast group, or each file\n"
 "as one message, or N messages of one size, and ends when all has been sent.\n"
+"A group is an address, or the name of a topic of /etc/rdmamsg/topics.\n"
 "\n"
 "  -a, --address=ADDR      local address to publish from\n"
 "  -b, --bind=ADDR         the same as --address\n"
@@ -118,7 +119,7 @@ static void publish_to(struct topic *t, const void *data, size_t len)
 			return;
 	}
 	if (ret)
-		errx(FAILED, "%s: %s", t->address, rdmamsg_error());
+		errx(FAILED, "%s: %s", t->name, rdmamsg_error());
 	messages++;
 	bytes += len;
 }
@@ -235,7 +236,7 @@ static uint64_t count_unsent(void)
 		sum += c.sent_failed;
 		if (c.sent_failed)
 			warnx("%s: the device has refused %" PRIu64
-			      " datagrams", topics[i].address, c.sent_failed);
+			      " datagrams", topics[i].name, c.sent_failed);
 	}
 	return sum;
 }

@@ -10,9 +10,12 @@
 
 static const char usage[] =
 "Usage: rdmamsg-sub [OPTION...] GROUP...\n"
+"       rdmamsg-sub --list [--json] [PATTERN...]\n"
 "\n"
 "Writes each message of the multicast groups to standard output, a line each,\n"
-"until a signal ends it.\n"
+"until a signal ends it. A group is an address, the name of a topic of\n"
+"/etc/rdmamsg/topics, or a pattern of names, such as 'ticks.*'. Lines of\n"
+"several topics begin with their names.\n"
 "\n"
 "  -a, --address=ADDR      local address to receive at\n"
 "  -b, --bind=ADDR         the same as --address\n"
@@ -30,6 +33,7 @@ static const char usage[] =
 "      --raw               plain datagrams, of programs without rdmamsg\n"
 "      --repair            ask publishers for what is missing\n"
 "      --json              a JSON object for each message and each gap\n"
+"      --list              list the topics that match the patterns, or all\n"
 "  -v, --verbose           tell on standard error what was joined\n"
 "  -h, --help              this text\n"
 "  -V, --version           the version of the library\n"
@@ -54,6 +58,7 @@ static const struct option names[] = {
 	{ "raw", no_argument, NULL, OPT_RAW },
 	{ "repair", no_argument, NULL, OPT_REPAIR },
 	{ "json", no_argument, NULL, OPT_JSON },
+	{ "list", no_argument, NULL, OPT_LIST },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, 'V' },
@@ -63,7 +68,7 @@ static const struct option names[] = {
 static const struct program program = {
 	.name = "rdmamsg-sub", .usage = usage, .options = names,
 	.shorts = "a:b:d:m:M:p:c:t:n:C:w:vhV",
-	.flags = RDMAMSG_GROUP_SUBSCRIBE,
+	.flags = RDMAMSG_GROUP_SUBSCRIBE, .patterns = true,
 };
 
 static unsigned long messages, wanted;
@@ -130,12 +135,14 @@ static void on_message(struct rdmamsg_group *group,
 		return;
 	messages++;
 	if (options.json) {
-		printf("{\"group\": \"%s\", ", t->address);
+		printf("{\"group\": \"%s\", ", t->name);
 		put_sender(msg);
 		printf("\"data\": \"");
 		put_json(msg->data, msg->len);
 		printf("\"}\n");
 	} else {
+		if (options.prefix)
+			printf("%s: ", t->name);
 		fwrite(msg->data, 1, msg->len, stdout);
 		putchar('\n');
 	}
@@ -151,11 +158,11 @@ static void on_gap(struct rdmamsg_group *group,
 	if (options.json)
 		printf("{\"group\": \"%s\", \"sender\": \"%016" PRIx64
 		       "\", \"lost\": [%" PRIu32 ", %" PRIu32 "]}\n",
-		       t->address, sender->id, first, last);
+		       t->name, sender->id, first, last);
 	else
 		fprintf(stderr, "rdmamsg-sub: %s: messages %" PRIu32 " to %"
 			PRIu32 " of sender %016" PRIx64 " are lost\n",
-			t->address, first, last, sender->id);
+			t->name, first, last, sender->id);
 }
 
 /* Nobody counts the messages of senders that the library does not follow. */
@@ -170,7 +177,7 @@ static void tell_unfollowed(void)
 			continue;
 		lost += c.dropped_senders;
 		warnx("%s: %" PRIu64 " datagrams of too many senders are lost",
-		      topics[i].address, c.dropped_senders);
+		      topics[i].name, c.dropped_senders);
 	}
 }
 

@@ -42,16 +42,92 @@ static uint32_t milliseconds(const char *arg, const char *what)
 	return 1000 * (uint32_t)number(arg, 1, 3600, what);
 }
 
-static void add_group(const char *address)
+static void add_topic(const char *name, const char *address)
 {
 	struct topic *t = &topics[topic_count];
 
 	if (topic_count == TOPICS_MAX)
 		errx(WRONG_USE, "too many groups: at most %d", TOPICS_MAX);
-	if (strlen(address) >= sizeof(t->address))
-		errx(WRONG_USE, "'%s' is not the address of a group", address);
+	if (strlen(name) >= sizeof(t->name))
+		errx(WRONG_USE, "'%s' is not the address of a group", name);
+	strcpy(t->name, name);
 	strcpy(t->address, address);
 	topic_count++;
+}
+
+static void add_group(const char *text)
+{
+	add_topic(text, text);
+}
+
+/* Patterns may have matches in common. */
+static int add_match(const char *name, const char *address, void *user)
+{
+	for (int i = 0; i < topic_count; i++)
+		if (!strcmp(topics[i].name, name))
+			return 0;
+	add_topic(name, address);
+	return 0;
+}
+
+static int list_match(const char *name, const char *address, void *user)
+{
+	printf(options.json ? "{\"name\": \"%s\", \"address\": \"%s\"}\n" :
+	       "%s %s\n", name, address);
+	return 0;
+}
+
+/* A variable of the environment can be wrong as well, and is no usage. */
+static bool is_wrong_use(int ret)
+{
+	return ret == -EINVAL && !strstr(rdmamsg_error(), "RDMAMSG_");
+}
+
+static void each_match(const char *pattern,
+		       int (*on_topic)(const char *name, const char *address,
+				       void *user))
+{
+	int ret = rdmamsg_topics_each(pattern, on_topic, NULL);
+
+	if (ret < 0)
+		errx(is_wrong_use(ret) ? WRONG_USE : FAILED, "%s",
+		     rdmamsg_error());
+	if (!ret)
+		errx(FAILED, "no topic matches '%s'", pattern);
+}
+
+static void add_operand(const struct program *p, const char *text)
+{
+	if (p->patterns && strchr(text, '*'))
+		each_match(text, add_match);
+	else
+		add_group(text);
+}
+
+static void list_topics(char **patterns, int count)
+{
+	if (!count)
+		each_match("*", list_match);
+	for (int i = 0; i < count; i++)
+		each_match(patterns[i], list_match);
+	exit(ALL_WELL);
+}
+
+/* An address has a colon or is one of IPv4. */
+static bool is_name(const char *text)
+{
+	struct in_addr a;
+
+	return !strchr(text, ':') && inet_pton(AF_INET, text, &a) != 1;
+}
+
+static bool has_several_names(void)
+{
+	int names = 0;
+
+	for (int i = 0; i < topic_count; i++)
+		names += is_name(topics[i].name);
+	return names > 1;
 }
 
 /* The library takes a fully written address for an MGID. */
@@ -87,7 +163,7 @@ static void add_members(void)
 
 	for (unsigned int k = 1; k < options.members; k++)
 		for (int i = 0; i < groups; i++)
-			add_group(topics[i].address);
+			add_topic(topics[i].name, topics[i].address);
 }
 
 void options_parse(int argc, char **argv, const struct program *p)
@@ -110,7 +186,7 @@ void options_parse(int argc, char **argv, const struct program *p)
 			options.timeout_ms = milliseconds(optarg, "--timeout");
 			break;
 		case 'm':
-			add_group(optarg);
+			add_operand(p, optarg);
 			break;
 		case 'M':
 			options.by_mgid = true;
@@ -170,6 +246,9 @@ void options_parse(int argc, char **argv, const struct program *p)
 		case OPT_REPAIR:
 			options.flags |= RDMAMSG_GROUP_REPAIR;
 			break;
+		case OPT_LIST:
+			options.list = true;
+			break;
 		case OPT_JSON:
 			options.json = true;
 			break;
@@ -208,13 +287,16 @@ void options_parse(int argc, char **argv, const struct program *p)
 	options.flags |= p->flags;
 	options.operands = argv + optind;
 	options.operand_count = argc - optind;
+	if (options.list)
+		list_topics(options.operands, options.operand_count);
 	/* with --file the first operand is a group, the others are files */
 	while (options.operand_count && !(options.files && topic_count)) {
-		add_group(*options.operands++);
+		add_operand(p, *options.operands++);
 		options.operand_count--;
 	}
 	if (!topic_count)
 		errx(WRONG_USE, "no group, such as 239.1.2.3; see --help");
+	options.prefix = has_several_names();
 	add_members();
 }
 
@@ -236,7 +318,7 @@ void topic_lost(struct rdmamsg_group *group, const struct rdmamsg_reason *why)
 	struct topic *t = rdmamsg_group_user(group);
 
 	t->joined = false;
-	warnx("%s: %s: joining again", t->address, why->text);
+	warnx("%s: %s: joining again", t->name, why->text);
 }
 
 void topic_writable(struct rdmamsg_group *group)
@@ -252,7 +334,7 @@ void topic_closed(struct rdmamsg_group *group,
 	t->group = NULL;
 	t->joined = false;
 	if (why->error && !leaving_at_once)
-		errx(FAILED, "%s: %s", t->address, why->text);
+		errx(FAILED, "%s: %s", t->name, why->text);
 }
 
 unsigned long long now_ms(void)
@@ -280,12 +362,6 @@ void turn(int timeout_ms)
 		errx(FAILED, "%s", rdmamsg_error());
 }
 
-/* A variable of the environment can be wrong as well, and is no usage. */
-static bool is_wrong_use(int ret)
-{
-	return ret == -EINVAL && !strstr(rdmamsg_error(), "RDMAMSG_");
-}
-
 static void join(struct topic *t, const struct rdmamsg_group_handlers *on)
 {
 	const struct rdmamsg_group_options opts = {
@@ -300,7 +376,7 @@ static void join(struct topic *t, const struct rdmamsg_group_handlers *on)
 
 	if (ret)
 		errx(is_wrong_use(ret) ? WRONG_USE : FAILED, "'%s': %s",
-		     t->address, rdmamsg_error());
+		     t->name, rdmamsg_error());
 }
 
 static void describe(const struct topic *t)
@@ -312,7 +388,7 @@ static void describe(const struct topic *t)
 		return;
 	inet_ntop(AF_INET6, i.mgid, mgid, sizeof(mgid));
 	fprintf(stderr, "joined %s: device %s, port %d, MGID %s, MLID 0x%x, "
-		"SL %d, Q_Key 0x%x, queue pair 0x%x\n", t->address, i.device,
+		"SL %d, Q_Key 0x%x, queue pair 0x%x\n", t->name, i.device,
 		i.port, mgid, i.mlid, i.sl, i.qkey, i.qp_num);
 }
 
@@ -345,7 +421,7 @@ static void await_joined(sig_atomic_t before)
 			if (now >= end)
 				errx(FAILED, "%s: the membership is lost, and "
 				     "could not be joined again in %u s "
-				     "(--timeout)", topics[i].address,
+				     "(--timeout)", topics[i].name,
 				     options.timeout_ms / 1000);
 			turn((int)(end - now));
 		}

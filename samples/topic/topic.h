@@ -4,7 +4,6 @@
 #define RDMAMSG_SAMPLES_TOPIC_H
 
 #include <getopt.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,7 +19,8 @@
 enum { ALL_WELL, FAILED, WRONG_USE, LOSS };
 
 struct topic {
-	char address[INET6_ADDRSTRLEN + 8];
+	char name[256];			/* as given, or of the match */
+	char address[256];		/* to join: the name, or the match's */
 	struct rdmamsg_group *group;	/* NULL: not joined */
 	bool joined, writable;
 };
@@ -40,6 +40,8 @@ struct options {
 	bool each;			/* count applies to each membership */
 	bool sized;			/* size is given */
 	bool by_mgid;
+	bool list;			/* topics, and do not subscribe */
+	bool prefix;			/* several topics: their names are told */
 	unsigned long count;		/* messages */
 	size_t size;			/* of counted messages */
 	char **operands;
@@ -55,13 +57,14 @@ extern volatile sig_atomic_t stopped;
 /* Long options without a short one. */
 enum {
 	OPT_FILE = 256, OPT_RAW, OPT_REPAIR, OPT_JSON, OPT_RATE, OPT_SETTLE,
-	OPT_IMMEDIATE, OPT_LINGER, OPT_MAX,
+	OPT_IMMEDIATE, OPT_LINGER, OPT_MAX, OPT_LIST,
 };
 
 struct program {
 	const char *name, *usage, *shorts;
 	const struct option *options;
 	uint32_t flags;			/* flags of its groups */
+	bool patterns;			/* an operand may be a pattern */
 };
 
 /* Exits for --help and for wrong options. */
