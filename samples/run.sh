@@ -1108,6 +1108,11 @@ make_key()
 # a virtual machine both sides and the device share two processors.
 perf_option()
 {
+	case $1 in
+	rate | time | subscribers | group | drop | no-repair)
+		group_option "$1"
+		return ;;
+	esac
 	serve='-p 0'
 	# two different processors
 	case $(nproc)$1 in
@@ -1652,6 +1657,152 @@ perf_tune()
 	said '^eager_max = '
 	said '^pieces_max = '
 	end_server TERM 0
+}
+
+# group_lat OPTION...: publisher and subscribers, with the tool for --drop
+group_lat()
+{
+	returns 0 env PATH="${ctl%/*}:$PATH" "$perf" group-lat -a "$addr" \
+		--event "$@"
+}
+
+# json_some KEY: the last client's objects have it, and it is not 0.
+json_some()
+{
+	said "\"$1\": "
+	not said "\"$1\": 0[.,]"
+}
+
+# group_option OPTION: of group-lat alone
+group_option()
+{
+	case $1 in
+	rate)	group_lat -n 100 --rate=500
+		said '^group-lat on .*, events, 500 messages/s to 1 subscriber, '
+		said '^ *64  *100 ' ;;
+	time)	group_lat --rate=200 --time=1 --json
+		json_is count 200 ;;
+	subscribers)
+		group_lat -n 100 --rate=500 --subscribers=3
+		said ' to 3 subscribers, repair, 0 % dropped; ' ;;
+	group)	group_lat -n 100 --rate=500 --group=239.255.1.2 --json
+		json_is group 239.255.1.2 ;;
+	drop)	on_soft_hca || {
+			complains 1 'only the soft HCA loses datagrams' \
+				"$perf" group-lat -a "$addr" --event --drop=1
+			return
+		}
+		group_lat -n 1000 --rate=1000 --drop=5
+		said ', repair, 5 % dropped; '
+		said '^repaired: [0-9]* messages, p50 [0-9.]*, p99 [0-9.]*$' ;;
+	no-repair)
+		group_lat -n 100 --rate=500 --no-repair --json
+		json_is repair false ;;
+	esac
+}
+
+# Two subscribers miss 3 percent. All is repaired, or all that is missing is told.
+# So few messages that the publisher keeps them all, however late a repair is.
+perf_group()
+{
+	start "$perf" server -a "$addr" -p 0
+	group_lat -s 64,3000 -n 3000 --rate=1500 -S 2 --drop=3 --json
+	json_is test group-lat group-lat
+	json_is size 64 3000
+	json_is count 3000 3000
+	json_is subscribers 2 2
+	json_is repair true true
+	json_is lost 0 0
+	json_is gaps 0 0
+	json_is errors 0 0
+	for key in repeated asked repaired usec_p50 usec_max usec_repaired_p50 \
+		usec_repaired_p99 warmup
+	do
+		json_some $key
+	done
+	cp said repaired.json
+	# no other program of the fabric loses anything
+	returns 0 "$ctl" list
+	said 'rdmamsg-perf'
+	not said 'drop='
+	group_lat -n 1500 --rate=1500 --drop=3 --no-repair --json
+	json_is errors 0
+	json_is repeated 0
+	json_is repaired 0
+	json_some lost
+	json_some gaps
+	cat said >>repaired.json
+	returns 0 "$perf" plot repaired.json
+	said '^repaired.json: group-lat, .*, event: microseconds over bytes'
+	group_lat -n 200 --rate=1000 --hist --plot=-
+	said ' lost  *gaps  *repeated  *asked  *left out$'
+	said '^the publisher was at most [0-9.]* behind the schedule$'
+	said '^ *[0-9.]* to  *[0-9.]* us  *[0-9]*  *[0-9.]*% [#.]'
+	said ', 64 bytes: microseconds over time, from '
+	# without the tool
+	complains 1 '--drop: rdmamsg-soft-ctl: No such file' env PATH=/nowhere \
+		"$perf" group-lat -a "$addr" --event --drop=1
+	end_server TERM 0
+}
+
+# number_of KEY: prints it as the file said has it, without a fraction.
+number_of()
+{
+	sed -n "s/.*\"$1\": \([0-9]*\).*/\1/p" said
+}
+
+# A publisher that is stopped again and again counts as late: its messages keep
+# the time that they have in the schedule.
+perf_group_late()
+{
+	"$perf" group-lat -a "$addr" --event --rate=100 -n 500 --json \
+		>said 2>&1 &
+	client=$! status=0
+	await has_children $client
+	publisher=$(cut -d ' ' -f 1 /proc/$client/task/$client/children)
+	while kill -STOP "$publisher" 2>/dev/null
+	do
+		sleep 0.5
+		kill -CONT "$publisher" || :
+		sleep 0.1
+	done
+	wait $client || status=$?
+	client=
+	cat said
+	[ $status -eq 0 ]
+	[ "$(number_of usec_late)" -gt 400000 ]
+	[ "$(number_of usec_max)" -ge "$(number_of usec_late)" ]
+}
+
+perf_group_mistakes()
+{
+	complains 1 'not a multicast address' "$perf" group-lat -a "$addr" \
+		--group=127.0.0.1
+	complains 1 'a rate of [0-9]* at most$' "$perf" group-lat -a "$addr" \
+		--event --rate=1M
+	complains 2 '--rate 0: a number from 1' "$perf" group-lat --rate=0
+	complains 2 '-S 65: a number from 1 to 64' "$perf" group-lat -S 65
+	complains 2 '--drop 100: a percentage' "$perf" group-lat --drop=100
+	complains 2 '--drop nan: a percentage' "$perf" group-lat --drop=nan
+	complains 2 'at least 16 bytes' "$perf" group-lat -s 15
+	complains 2 '-n or --time, not both' "$perf" group-lat -n 1 --time=1
+	complains 2 'at most 100000000 messages' \
+		"$perf" group-lat --rate=1M --time=3600
+	complains 2 '--json or --hist' "$perf" group-lat --json --hist
+	complains 2 "'x': one operand too many" "$perf" group-lat x
+	complains 2 '--drop is not an option of lat' "$perf" lat a --drop=1
+	complains 2 '--port is not an option of group-lat' "$perf" group-lat -p 1
+	"$perf" group-lat -a "$addr" --event --rate=100 --time=3600 >told 2>&1 &
+	client=$! status=0
+	await has_children $client
+	while kill -INT $client 2>/dev/null
+	do
+		sleep 0.1
+	done
+	wait $client || status=$?
+	client=
+	[ $status -eq 130 ]
+	expects told '^rdmamsg-perf: interrupted$'
 }
 
 # checked TEST COUNT OPTION...: every byte of the messages is right.
@@ -3572,6 +3723,9 @@ else
 fi
 run perf-tune perf_tune
 run perf-onesided perf_onesided
+! on_soft_hca || run perf-group perf_group
+! on_soft_hca || run perf-group-late perf_group_late
+run perf-group-mistakes perf_group_mistakes
 run perf-checked perf_checked
 long perf-checked-long perf_checked_long
 run soft-options soft_options

@@ -11,7 +11,7 @@ const char *const perf_test_names[] = {
 	[PERF_LAT] = "lat", [PERF_RATE] = "rate", [PERF_BW] = "bw",
 	[PERF_WRITE_LAT] = "write-lat", [PERF_READ_LAT] = "read-lat",
 	[PERF_ATOMIC_LAT] = "atomic-lat", [PERF_WRITE_BW] = "write-bw",
-	[PERF_READ_BW] = "read-bw",
+	[PERF_READ_BW] = "read-bw", [PERF_GROUP_LAT] = "group-lat",
 };
 
 struct rdmamsg_options perf_context = {
@@ -103,6 +103,9 @@ int main(int argc, char **argv)
 		break;
 	case CMD_COMPARE:
 		ret = perf_compare(&o);
+		break;
+	case CMD_GROUP:
+		ret = perf_group(&o);
 		break;
 	case CMD_PLOT:
 		ret = perf_plot_files(o.files, o.file_count, o.plot);

@@ -11,10 +11,13 @@
 #include <rdmamsg/diag.h>
 
 #define TO_EXIT(status)	((status) + 1)
+#define TIME_MOST	3600	/* s */
+#define DROP_MOST	100	/* percent */
 
 enum { OPT_POLL = 256, OPT_EVENT, OPT_ONCE, OPT_CHECK, OPT_JSON, OPT_SRQ,
        OPT_COLD, OPT_PLOT, OPT_COMPACT, OPT_HIST,
        OPT_CPUS, OPT_ONLY,
+       OPT_RATE, OPT_TIME, OPT_GROUP, OPT_DROP, OPT_NO_REPAIR,
        OPT_GUARD, OPT_CRC, OPT_FAILOVER, OPT_KEY_FILE };
 
 static const struct option long_options[] = {
@@ -34,6 +37,12 @@ static const struct option long_options[] = {
 	{ "hist", no_argument, NULL, OPT_HIST },
 	{ "cpus", required_argument, NULL, OPT_CPUS },
 	{ "only", required_argument, NULL, OPT_ONLY },
+	{ "rate", required_argument, NULL, OPT_RATE },
+	{ "time", required_argument, NULL, OPT_TIME },
+	{ "subscribers", required_argument, NULL, 'S' },
+	{ "group", required_argument, NULL, OPT_GROUP },
+	{ "drop", required_argument, NULL, OPT_DROP },
+	{ "no-repair", no_argument, NULL, OPT_NO_REPAIR },
 	{ "srq", no_argument, NULL, OPT_SRQ },
 	{ "guard", no_argument, NULL, OPT_GUARD },
 	{ "crc", no_argument, NULL, OPT_CRC },
@@ -50,6 +59,7 @@ static const char help[] =
 "       rdmamsg-perf TEST HOST [OPTION...]\n"
 "       rdmamsg-perf plot FILE... [--plot=FILE] [--compact]\n"
 "       rdmamsg-perf compare [OPTION...]\n"
+"       rdmamsg-perf group-lat [OPTION...]\n"
 "\n"
 "Measures messages between a server and a client. Start the server on one host,\n"
 "then a TEST with the server's address as HOST on the other.\n"
@@ -75,6 +85,16 @@ static const char help[] =
 "-a, -s SMALL[,LARGE], -n ROUNDS, --json, and:\n"
 "      --cpus=A,B      processors of server and client; default: the first two\n"
 "      --only=NAME,... rivals whose names begin so; default: all\n"
+"\n"
+"group-lat measures a group on this host, from the time at which a message is to\n"
+"be published to its delivery, at a fixed rate. It takes -a, -s, -n, --poll,\n"
+"--event, --json, --hist, --plot, --compact, and:\n"
+"      --rate=N        messages per second; default: 20000\n"
+"      --time=SECONDS  messages for so long, instead of -n; default: 5\n"
+"  -S, --subscribers=N subscribers, each a process; default: 1\n"
+"      --group=ADDRESS multicast address; default: " PERF_GROUP "\n"
+"      --drop=PERCENT  lose this percentage of the datagrams (the soft HCA only)\n"
+"      --no-repair     do not repair losses\n"
 "\n"
 "Options of the server:\n"
 "  -a, --address=ADDR  listen on this address; default: all\n"
@@ -175,15 +195,27 @@ static int sizes(struct perf_options *o, const char *list)
 	}
 }
 
-static int count(struct perf_options *o, const char *arg)
+/* 'name' is the option's, for the error text. */
+static int natural(uint32_t *ret, const char *name, const char *arg,
+		   uint32_t most)
 {
 	const char *end;
 	uint64_t n;
 
-	if (number(arg, PERF_COUNT_MAX, &n, &end) || *end || !n)
-		return wrong("-n %s: a number from 1 to %u", arg,
-			     PERF_COUNT_MAX);
-	o->count = (uint32_t)n;
+	if (number(arg, most, &n, &end) || *end || !n)
+		return wrong("%s %s: a number from 1 to %u", name, arg, most);
+	*ret = (uint32_t)n;
+	return 0;
+}
+
+static int percent(struct perf_options *o, const char *arg)
+{
+	char *end;
+
+	o->drop = strtod(arg, &end);
+	if (*arg < '0' || *arg > '9' || *end || !(o->drop < DROP_MOST))
+		return wrong("--drop %s: a percentage, from 0 to less than %d",
+			     arg, DROP_MOST);
 	return 0;
 }
 
@@ -207,20 +239,32 @@ static bool applies(const struct perf_options *o, int opt)
 	case OPT_CPUS:
 	case OPT_ONLY:
 		return o->command == CMD_COMPARE;
+	case OPT_RATE:
+	case OPT_TIME:
+	case 'S':
+	case OPT_GROUP:
+	case OPT_DROP:
+	case OPT_NO_REPAIR:
+		return o->command == CMD_GROUP;
 	case 'a':
-		return o->command == CMD_SERVER || o->command == CMD_COMPARE;
+		return o->command == CMD_SERVER || o->command == CMD_COMPARE ||
+		       o->command == CMD_GROUP;
 	case 'd':
 	case OPT_ONCE:
 		return o->command == CMD_SERVER;
 	case OPT_CHECK:
 	case OPT_COLD:
-	case OPT_HIST:
 	case OPT_FAILOVER:
 		return o->command == CMD_TEST;
+	case OPT_HIST:
+		return o->command == CMD_TEST || o->command == CMD_GROUP;
 	case 's':
 	case OPT_JSON:
 		return o->command == CMD_TEST || o->command == CMD_CONNS ||
-		       o->command == CMD_COMPARE;
+		       o->command == CMD_COMPARE || o->command == CMD_GROUP;
+	case OPT_POLL:
+	case OPT_EVENT:
+		return o->command != CMD_PLOT && o->command != CMD_COMPARE;
 	case OPT_GUARD:
 		return o->command == CMD_TEST || o->command == CMD_CONNS;
 	case OPT_SRQ:
@@ -229,9 +273,11 @@ static bool applies(const struct perf_options *o, int opt)
 		return o->command != CMD_SERVER && o->command != CMD_PLOT;
 	case OPT_PLOT:
 	case OPT_COMPACT:
-		return o->command == CMD_TEST || o->command == CMD_PLOT;
+		return o->command == CMD_TEST || o->command == CMD_PLOT ||
+		       o->command == CMD_GROUP;
 	default:
-		return o->command != CMD_PLOT && o->command != CMD_COMPARE;
+		return o->command != CMD_PLOT && o->command != CMD_COMPARE &&
+		       o->command != CMD_GROUP;
 	}
 }
 
@@ -261,7 +307,7 @@ static int option(struct perf_options *o, int opt, const char *arg)
 	case 's':
 		return sizes(o, arg);
 	case 'n':
-		return count(o, arg);
+		return natural(&o->count, "-n", arg, PERF_COUNT_MAX);
 	case OPT_POLL:
 		o->poll = true;
 		return 0;
@@ -284,6 +330,21 @@ static int option(struct perf_options *o, int opt, const char *arg)
 		return processors(o, arg);
 	case OPT_ONLY:
 		o->only = arg;
+		return 0;
+	case OPT_RATE:
+		return natural(&o->rate, "--rate", arg, PERF_RATE_MAX);
+	case OPT_TIME:
+		return natural(&o->seconds, "--time", arg, TIME_MOST);
+	case 'S':
+		return natural(&o->subscribers, "-S", arg,
+			       PERF_SUBSCRIBERS_MAX);
+	case OPT_GROUP:
+		o->group = arg;
+		return 0;
+	case OPT_DROP:
+		return percent(o, arg);
+	case OPT_NO_REPAIR:
+		o->no_repair = true;
 		return 0;
 	case OPT_HIST:
 		o->hist = true;
@@ -342,6 +403,10 @@ static int command(struct perf_options *o, const char *word)
 		o->command = CMD_COMPARE;
 		return 0;
 	}
+	if (!strcmp(word, "group-lat")) {
+		o->command = CMD_GROUP;
+		return 0;
+	}
 	if (!strcmp(word, "plot")) {
 		o->command = CMD_PLOT;
 		return 0;
@@ -374,6 +439,21 @@ static int compare_sizes(const struct perf_options *o)
 	return 0;
 }
 
+static int group_values(const struct perf_options *o)
+{
+	if (o->count && o->seconds)
+		return wrong("-n or --time, not both");
+	if ((uint64_t)o->rate * o->seconds > PERF_COUNT_MAX)
+		return wrong("--time %u: at most %u messages", o->seconds,
+			     PERF_COUNT_MAX);
+	for (int i = 0; i < o->size_count; i++)
+		if (o->sizes[i] < PERF_GROUP_LEAST)
+			return wrong("-s %u: messages of group-lat have at "
+				     "least %d bytes, for their time and "
+				     "number", o->sizes[i], PERF_GROUP_LEAST);
+	return 0;
+}
+
 static int plot_operands(struct perf_options *o, int argc, char **argv)
 {
 	if (argc < 2)
@@ -387,8 +467,8 @@ static int plot_operands(struct perf_options *o, int argc, char **argv)
 
 static int operands(struct perf_options *o, int argc, char **argv)
 {
-	int wanted = o->command == CMD_SERVER || o->command == CMD_COMPARE ?
-		     1 : 2;
+	int wanted = o->command == CMD_SERVER || o->command == CMD_COMPARE ||
+		     o->command == CMD_GROUP ? 1 : 2;
 
 	if (o->command == CMD_PLOT)
 		return plot_operands(o, argc, argv);
@@ -412,6 +492,8 @@ static int operands(struct perf_options *o, int argc, char **argv)
 		return wrong("--json or --hist, not both");
 	if (o->json && o->plot && !strcmp(o->plot, "-"))
 		return wrong("--json or --plot=-, not both");
+	if (o->command == CMD_GROUP)
+		return group_values(o);
 	if (o->cold && o->failover)
 		return wrong("--cold or --failover, not both");
 	if (o->guard && o->srq)
@@ -447,7 +529,9 @@ int perf_options(struct perf_options *o, int argc, char **argv)
 	argv[0] = (char *)"rdmamsg-perf";	/* getopt prints this name */
 	memset(o, 0, sizeof(*o));
 	o->port = PERF_PORT;
-	while (!ret && (opt = getopt_long(argc, argv, "a:p:d:s:n:hV",
+	o->group = PERF_GROUP;
+	o->subscribers = 1;
+	while (!ret && (opt = getopt_long(argc, argv, "a:p:d:s:n:S:hV",
 					  long_options, NULL)) != -1) {
 		mark(given, opt);
 		ret = option(o, opt, optarg);

@@ -21,6 +21,10 @@
 #define PERF_SIZES_MAX	64
 #define PERF_CPU_MAX	1023	/* of cpu_set_t */
 #define PERF_COUNT_MAX	100000000u
+#define PERF_RATE_MAX	100000000u
+#define PERF_SUBSCRIBERS_MAX	64
+#define PERF_GROUP	"239.255.74.71"	/* administratively scoped */
+#define PERF_GROUP_LEAST	16	/* bytes of a message of group-lat */
 
 enum perf_test {
 	PERF_LAT, PERF_RATE, PERF_BW,
@@ -28,11 +32,12 @@ enum perf_test {
 	PERF_WRITE_LAT, PERF_READ_LAT, PERF_ATOMIC_LAT, PERF_WRITE_BW,
 	PERF_READ_BW,
 	PERF_TESTS,
+	PERF_GROUP_LAT = PERF_TESTS,	/* has no server */
 };
 
 struct perf_options {
 	enum { CMD_SERVER, CMD_TEST, CMD_TUNE, CMD_CONNS,
-	       CMD_PLOT, CMD_COMPARE } command;
+	       CMD_PLOT, CMD_COMPARE, CMD_GROUP } command;
 	enum perf_test test;
 	const char *host;
 	const char *port;
@@ -56,6 +61,13 @@ struct perf_options {
 	bool crc;		/* RDMAMSG_EP_CRC */
 	bool failover;		/* go on over another connection */
 	const char *other;	/* to this host, too */
+	/* group-lat */
+	const char *group;	/* its address */
+	uint32_t rate;		/* messages/s; 0: the default */
+	uint32_t seconds;	/* 0: the default */
+	uint32_t subscribers;
+	double drop;		/* percent of the datagrams */
+	bool no_repair;
 };
 
 /* Returns 0, or an exit status + 1. */
@@ -65,6 +77,7 @@ int perf_client(const struct perf_options *o);
 int perf_tune(const struct perf_options *o);
 int perf_conns(const struct perf_options *o);
 int perf_compare(const struct perf_options *o);
+int perf_group(const struct perf_options *o);
 
 extern const char *const perf_test_names[];
 /*
@@ -124,6 +137,7 @@ struct perf_result {
 	const char *device;
 	bool event;		/* the client sleeps */
 	bool server_event;	/* the server sleeps as well */
+	const char *more;	/* further members for --json; NULL: none */
 };
 
 /* Sorts the samples. 'scale' converts them to microseconds. */

@@ -141,9 +141,9 @@ static void json(const struct perf_result *r)
 	       r->warmup, r->cold ? "true" : "false",
 	       r->moving ? "true" : "false");
 	json_over_time(r);
-	printf("\"device\": \"%s\", \"mode\": \"%s\", "
+	printf("%s\"device\": \"%s\", \"mode\": \"%s\", "
 	       "\"server_mode\": \"%s\"}\n",
-	       r->device, r->event ? "event" : "poll",
+	       r->more ? r->more : "", r->device, r->event ? "event" : "poll",
 	       r->server_event ? "event" : "poll");
 }
 
