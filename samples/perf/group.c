@@ -309,7 +309,7 @@ static int report(const struct group_lat *g)
 	struct figures f = {
 		.r = { .test = PERF_GROUP_LAT, .size = m->size,
 		       .count = m->count, .seconds = (double)m->took / 1e9,
-		       .warmup = (uint32_t)m->first, .device = m->device,
+		       .warmup = m->first, .device = m->device,
 		       .event = g->o->event, .server_event = g->o->event },
 		.samples = calloc(most, sizeof(*f.samples)),
 		.repaired = calloc(most, sizeof(*f.repaired)),
@@ -343,12 +343,15 @@ static int run(struct group_lat *g)
 static int share(struct group_lat *g, uint32_t size)
 {
 	const struct perf_options *o = g->o;
-	struct group_shared *m;
+	struct group_shared *m = MAP_FAILED;
+	const uint64_t bytes = sizeof(*m) +
+		(uint64_t)o->count * o->subscribers * sizeof(*m->samples);
 
-	g->mapped = sizeof(*m) +
-		    (size_t)o->count * o->subscribers * sizeof(*m->samples);
-	m = mmap(NULL, g->mapped, PROT_READ | PROT_WRITE,
-		 MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	errno = ENOMEM;
+	g->mapped = (size_t)bytes;
+	if (bytes <= SIZE_MAX / 2)
+		m = mmap(NULL, g->mapped, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (m == MAP_FAILED) {
 		perf_complain("memory for %u times: %m", o->count);
 		return -1;
@@ -356,7 +359,7 @@ static int share(struct group_lat *g, uint32_t size)
 	m->size = size;
 	m->count = o->count;
 	m->warm = o->rate / WARM_PART + 1;
-	m->first = UINT64_MAX;
+	m->first = UINT32_MAX;
 	g->shared = m;
 	return 0;
 }

@@ -21,8 +21,9 @@ struct group_shared {
 	uint32_t size, count, warm;
 	_Atomic bool go;
 	_Atomic uint32_t joined, heard, done;	/* processes, subscribers */
-	_Atomic uint64_t first;	/* measured message; UINT64_MAX: not yet */
-	_Atomic uint64_t published;
+	/* 32 bits, for processors that have no atomics of 64 */
+	_Atomic uint32_t first;	/* measured message; UINT32_MAX: not yet */
+	_Atomic uint32_t published;
 	/* of the publisher, before it has joined or after it has ended */
 	uint64_t id;
 	uint64_t late;		/* ns: the longest behind the schedule */

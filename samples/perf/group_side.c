@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * group-lat: both sides of a group. A message has the time at which the schedule
- * has it, so a publisher that is late does not make the latency look shorter.
+ * group-lat: both sides of a group. A message has the time that the schedule
+ * names, so a late publisher does not make the latency look shorter.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE	/* for ppoll() */
@@ -16,7 +16,7 @@
 #include <rdmamsg/group.h>
 
 #define SECOND		UINT64_C(1000000000)	/* ns */
-#define LOOK		50000000	/* ns between two looks at the shared memory */
+#define LOOK		50000000	/* ns between looks at shared memory */
 #define PATIENCE_S	30u
 #define FAILED		1
 
@@ -177,7 +177,7 @@ static int publish_until(struct side *s, uint64_t end,
 
 	while ((s->next < end || *count < enough) && !s->closed) {
 		publish(s, s->next < end ? end : UINT64_MAX);
-		s->shared->published = s->next;
+		s->shared->published = (uint32_t)s->next;
 		turn(s, s->full ? 0 : due(s, s->next));
 		if (now_ns() < most)
 			continue;
@@ -230,8 +230,8 @@ static int publish_all(struct side *s)
 	if (publish_until(s, m->warm, &m->heard, s->o->subscribers))
 		return FAILED;
 	s->late = 0;
-	m->first = s->next;
-	end = m->first + m->count;
+	m->first = (uint32_t)s->next;
+	end = s->next + m->count;
 	if (publish_until(s, end, &m->joined, 0))
 		return FAILED;
 	m->took = now_ns() - due(s, m->first);
@@ -352,7 +352,7 @@ static void on_gap(struct rdmamsg_group *group,
 	const uint64_t from = s->shared->first, end = from + s->shared->count;
 	uint64_t a = first - s->base, b = last - s->base;
 
-	if (sender->id != s->shared->id || s->done || from == UINT64_MAX)
+	if (sender->id != s->shared->id || s->done || from == UINT32_MAX)
 		return;
 	/* earlier repairs were of messages behind the gap */
 	s->repairs = useful_repairs(s);

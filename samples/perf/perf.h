@@ -21,7 +21,7 @@
 #define PERF_SIZES_MAX	64
 #define PERF_CPU_MAX	1023	/* of cpu_set_t */
 #define PERF_COUNT_MAX	100000000u
-#define PERF_RATE_MAX	100000000u
+#define PERF_RATE_MAX	10000000u
 #define PERF_SUBSCRIBERS_MAX	64
 #define PERF_GROUP	"239.255.74.71"	/* administratively scoped */
 #define PERF_GROUP_LEAST	16	/* bytes of a message of group-lat */
