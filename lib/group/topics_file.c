@@ -4,6 +4,7 @@
  * closes it before a callback runs.
  */
 #include "base/base.h"
+#include "base/fd.h"
 #include "group/topics.h"
 
 #include <errno.h>
@@ -45,7 +46,8 @@ static int read_all(int fd, char *text, size_t *len)
 static int read_file(char *text, size_t *len)
 {
 	/* a FIFO does not block */
-	int fd = open(path(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = fd_high(open(path(), O_RDONLY | O_CLOEXEC | O_NONBLOCK |
+			      O_NOCTTY));
 	int ret = fd < 0 ? -errno : read_all(fd, text, len);
 
 	if (fd >= 0)
