@@ -39,7 +39,7 @@ struct rdmamsg_group_sender {
 struct rdmamsg_group_message {
 	const void *data;		/* valid during the call */
 	size_t len;			/* bytes */
-	uint32_t number;		/* of the sender's, from 0; 0 in raw mode */
+	uint32_t number;		/* from 0 for each sender; 0 if raw */
 	const struct rdmamsg_group_sender *sender;	/* during the call */
 	/* of raw mode */
 	int has_imm;

@@ -41,7 +41,7 @@ struct options {
 	bool sized;			/* size is given */
 	bool by_mgid;
 	bool list;			/* topics, and do not subscribe */
-	bool prefix;			/* several topics: their names are told */
+	bool prefix;			/* lines begin with topics' names */
 	unsigned long count;		/* messages */
 	size_t size;			/* of counted messages */
 	char **operands;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: the file of topics: its lines, the patterns that match names, and
- * files that are refused whole.
+ * Description: the file of topics: its lines, the patterns that match names,
+ * and files that are refused whole.
  */
 #include "group/topics.h"
 
@@ -117,8 +117,8 @@ static void line__that_is_wrong_IS_NAMED(void **state)
 
 static void names__that_begin_alike_ARE_OTHERS(void **state)
 {
-	static const char text[] = "a.b 239.1.1.1\na 239.1.1.2\na.bc 239.1.1.3\n"
-				   "A 239.1.1.2\n";
+	static const char text[] =
+		"a.b 239.1.1.1\na 239.1.1.2\na.bc 239.1.1.3\nA 239.1.1.2\n";
 	struct topics_error e;
 
 	assert_int_equal(parse(text, strlen(text), &e), 0);
@@ -239,7 +239,8 @@ static void topics__of_a_pattern_ARE_TOLD(void **state)
 	assert_int_equal(each("u"), 1);
 	assert_int_equal(each("v.*"), 0);
 	assert_string_equal(seen, "");
-	assert_int_equal(rdmamsg_topics_each("*", stop_at_b, &stop), -ECANCELED);
+	assert_int_equal(rdmamsg_topics_each("*", stop_at_b, &stop),
+			 -ECANCELED);
 	assert_string_equal(seen, "t.a=239.1.1.1 u=239.1.1.2 t.b=239.1.1.3 ");
 	stop = 7;
 	assert_int_equal(rdmamsg_topics_each("*", stop_at_b, &stop), 7);
