@@ -84,6 +84,7 @@ static const struct carrier_to *way_to(struct rdmamsg_group *g,
 static int repeat(struct rdmamsg_group *g, const struct kept *k,
 		  struct request *q, uint32_t *index, uint32_t most)
 {
+	const struct carrier_to *to = q->several ? &g->to : way_to(g, q);
 	const uint32_t count = rdmamsg__frame_count(k->len, (uint16_t)(g->mtu -
 							    FRAME_HDR_LEN));
 	const uint32_t last = min((uint32_t)q->range.last, count - 1);
@@ -93,7 +94,7 @@ static int repeat(struct rdmamsg_group *g, const struct kept *k,
 
 	probe(group_repeated, g, k->number, *index);
 	most = min(*index + (uint64_t)most - 1, (uint64_t)last);
-	ret = rdmamsg__group_send(g, q->several ? &g->to : way_to(g, q), k->number, &from, FRAME_REPEATED, index,
+	ret = rdmamsg__group_send(g, to, k->number, &from, FRAME_REPEATED, index,
 				  most);
 	return !ret && most < last ? 1 : ret;
 }
