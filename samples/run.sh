@@ -1755,10 +1755,12 @@ number_of()
 # the time that they have in the schedule.
 perf_group_late()
 {
-	"$perf" group-lat -a "$addr" --event --rate=100 -n 500 --json \
+	"$perf" group-lat -a "$addr" --event --rate=100 -n 800 --json \
 		>said 2>&1 &
 	client=$! status=0
-	await has_children $client
+	# both are in the fabric, which a stopped process lets nobody into
+	await eval '[ "$("$ctl" list 2>/dev/null | grep -c rdmamsg-perf)" -eq 2 ]'
+	await eval '"$ctl" list 2>/dev/null | grep -q "group"'
 	publisher=$(cut -d ' ' -f 1 /proc/$client/task/$client/children)
 	while kill -STOP "$publisher" 2>/dev/null
 	do

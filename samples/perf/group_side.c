@@ -17,7 +17,8 @@
 
 #define SECOND		UINT64_C(1000000000)	/* ns */
 #define LOOK		50000000	/* ns between looks at shared memory */
-#define PATIENCE_S	30u
+#define PATIENCE_S	60u
+#define TAIL_NS		10000000	/* between messages after those */
 #define FAILED		1
 
 /* A message begins with this. */
@@ -38,6 +39,7 @@ struct side {
 	/* a publisher */
 	uint8_t *data;
 	uint64_t begin;		/* ns: when the first message is due */
+	uint64_t end;		/* number behind the measured messages */
 	uint64_t late;		/* ns: the longest behind the schedule */
 	bool full;		/* until on_writable */
 
@@ -137,7 +139,10 @@ static int leave(struct side *s, int status)
 
 static uint64_t due(const struct side *s, uint64_t number)
 {
-	return s->begin + number * SECOND / s->o->rate;
+	const uint64_t tail = number > s->end ? number - s->end : 0;
+
+	return s->begin + (number - tail) * SECOND / s->o->rate +
+	       tail * TAIL_NS;
 }
 
 /*
@@ -222,7 +227,6 @@ static int introduce(struct side *s)
 static int publish_all(struct side *s)
 {
 	struct group_shared *m = s->shared;
-	uint64_t end;
 
 	while (!m->go)
 		turn(s, 0);
@@ -231,13 +235,16 @@ static int publish_all(struct side *s)
 		return FAILED;
 	s->late = 0;
 	m->first = (uint32_t)s->next;
-	end = s->next + m->count;
-	if (publish_until(s, end, &m->joined, 0))
+	s->end = s->next + m->count;
+	if (publish_until(s, s->end, &m->joined, 0))
 		return FAILED;
 	m->took = now_ns() - due(s, m->first);
 	m->late = s->late;
-	/* further messages show what was lost at the end */
-	return publish_until(s, end, &m->done, s->o->subscribers);
+	/*
+	 * Further messages show what was lost at the end. They are few, so that
+	 * the measured ones stay in the history and can be repaired.
+	 */
+	return publish_until(s, s->end, &m->done, s->o->subscribers);
 }
 
 int group_publisher(const struct perf_options *o, struct group_shared *shared)
@@ -246,7 +253,7 @@ int group_publisher(const struct perf_options *o, struct group_shared *shared)
 		.size = sizeof(on), .on_joined = on_joined,
 		.on_writable = on_writable, .on_closed = on_closed,
 	};
-	struct side s = { .o = o, .shared = shared };
+	struct side s = { .o = o, .shared = shared, .end = UINT64_MAX };
 	const uint8_t *pattern = perf_pattern(shared->size);
 
 	s.data = (uint8_t *)(uintptr_t)pattern;
