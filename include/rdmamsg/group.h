@@ -26,7 +26,7 @@ enum rdmamsg_group_flags {
 	RDMAMSG_GROUP_RAW = 1u << 3,	/* datagrams without frames */
 	RDMAMSG_GROUP_REPAIR = 1u << 4,	/* asks for what is missing */
 	RDMAMSG_GROUP_IPOIB = 1u << 5,	/* in IPoIB's port space, not UDP's */
-	RDMAMSG_GROUP_UNORDERED = 1u << 6,	/* no message waits for a repair */
+	RDMAMSG_GROUP_UNORDERED = 1u << 6,	/* repairs hold up nothing */
 };
 
 /* A publisher of a group, or in raw mode the source of a datagram. */

@@ -22,7 +22,7 @@
 #include <stdlib.h>
 
 /* all times are in us */
-#define STEP_US		1000u	/* of the pauses, if the round trip is unknown */
+#define STEP_US		1000u	/* of the pauses; without a round trip */
 #define STEP_LEAST_US	100u
 #define AGAIN_US	10000u	/* after a request; doubles from the third on */
 #define AGAIN_LEAST_US	500u

@@ -52,8 +52,8 @@ struct member {
 	struct carrier_to way;		/* to it; no ah: not known */
 	uint8_t audience;		/* as its frames tell */
 	/* requests, see ask.c */
-	uint64_t ask_at;		/* us; 0: all that is missing was asked for */
-	uint64_t again_at;		/* us; 0: no request waits for repairs */
+	uint64_t ask_at;		/* us; 0: all missing was asked for */
+	uint64_t again_at;		/* us; 0: no request is under way */
 	uint64_t asked_at;		/* us, the last one */
 	struct stream_place asked_to;	/* all that is missing before */
 	uint32_t put_off;		/* times that one of them was moved */

@@ -78,7 +78,8 @@ static uint64_t late_ms(uint64_t when, uint64_t now)
  */
 static uint64_t stood_still(const struct rdmamsg_group *g, uint64_t now)
 {
-	return g->sweep.pos < 0 ? 0 : late_ms(rdmamsg__timer_ms(&g->sweep), now);
+	return g->sweep.pos < 0 ? 0 :
+	       late_ms(rdmamsg__timer_ms(&g->sweep), now);
 }
 
 uint64_t rdmamsg__member_silence(const struct member *m, uint64_t now)

@@ -47,7 +47,7 @@ struct repair {
 	struct timer collect, beat, linger, room;
 	struct audience audience;
 	uint64_t sent_at;		/* us, the last message */
-	uint32_t beat_us;		/* the last pause; 0: before the first */
+	uint32_t beat_us;		/* the last pause; 0: none yet */
 	uint64_t leave_by;		/* ms, even if requests come */
 };
 
@@ -94,8 +94,8 @@ static int repeat(struct rdmamsg_group *g, const struct kept *k,
 
 	probe(group_repeated, g, k->number, *index);
 	most = min(*index + (uint64_t)most - 1, (uint64_t)last);
-	ret = rdmamsg__group_send(g, to, k->number, &from, FRAME_REPEATED, index,
-				  most);
+	ret = rdmamsg__group_send(g, to, k->number, &from, FRAME_REPEATED,
+				  index, most);
 	return !ret && most < last ? 1 : ret;
 }
 

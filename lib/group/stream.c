@@ -315,7 +315,8 @@ void rdmamsg__stream_restart(struct stream *s)
 bool rdmamsg__stream_expects(const struct stream *s, uint32_t number,
 			     uint32_t ahead)
 {
-	return !s->started || number - s->next <= s->heard.number - s->next + ahead;
+	return !s->started ||
+	       number - s->next <= s->heard.number - s->next + ahead;
 }
 
 void rdmamsg__stream_sent(struct stream *s, uint32_t number)
