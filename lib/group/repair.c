@@ -120,7 +120,8 @@ static struct quota_sent sent_so_far(struct rdmamsg_group *g)
 
 /*
  * A range that several have asked for goes to all while there is a budget for
- * it, then to the first of them. Returns NULL if there is none for it either.
+ * it, then to the first of them. What no way leads to goes to all, too.
+ * Returns NULL if there is no budget for it.
  */
 static struct asker *asker_of(struct rdmamsg_group *g, struct request *q)
 {
@@ -128,16 +129,23 @@ static struct asker *asker_of(struct rdmamsg_group *g, struct request *q)
 	struct quota *of = &g->repair->quota;
 	struct asker *a;
 
-	if (q->several) {
-		a = rdmamsg__quota_of_all(of, &s);
-		if (a->left)
+	if (!q->several) {
+		a = rdmamsg__quota_of(of, &q->by, &s);
+		/* nobody costs address handles for what is not sent */
+		if (!a->left)
+			return NULL;
+		if (way_to(g, q))
 			return a;
+		q->several = true;
 	}
+	a = rdmamsg__quota_of_all(of, &s);
+	if (a->left)
+		return a;
 	a = rdmamsg__quota_of(of, &q->by, &s);
-	if (!a->left)
+	if (!a->left || !way_to(g, q))
 		return NULL;
-	q->several = !way_to(g, q);
-	return q->several ? NULL : a;
+	q->several = false;
+	return a;
 }
 
 /*
@@ -154,8 +162,6 @@ static int answer(struct rdmamsg_group *g, struct request *q)
 	uint32_t index = r->first;
 	int ret;
 
-	/* without a way to it, the answer goes to all */
-	q->several = q->several || !way_to(g, q);
 	/* pass over messages that are not kept any more */
 	if ((int32_t)(h->oldest - r->number) > 0 && r->count > 1) {
 		uint32_t skip = min(h->oldest - r->number, r->count - 1);

@@ -323,6 +323,43 @@ static void asker__asks_without_end_GETS_A_MULTIPLE(void **state)
 	end_all();
 }
 
+static uint64_t handles;
+
+static struct ibv_ah *count_handle(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	handles++;
+	return rdmamsg__verbs_soft.create_ah(pd, attr);
+}
+
+/* They stay until what was sent has completed. */
+static void asker__beyond_its_budget_COSTS_NO_HANDLES(void **state)
+{
+	enum { COUNT = 512, ROUNDS = 20 };
+	struct verbs_api table = rdmamsg__verbs_soft;
+	struct carrier *c;
+
+	listen_only(&sub[0]);
+	join(&pub, (struct rdmamsg_group_options){
+		.flags = RDMAMSG_GROUP_PUBLISH | RDMAMSG_GROUP_REPAIR,
+		.rate = RDMAMSG_NONE,
+	});
+	for (int i = 0; i < COUNT; i++)
+		publish();
+	table.create_ah = count_handle;
+	c = pub.group->carrier;
+	c->v = &table;
+	handles = 0;
+	for (int i = 0; i < ROUNDS; i++) {
+		for (uint32_t n = 0; n < COUNT; n += 2)
+			ask(&sub[0], n, 1);
+		WAIT_FOR(!rdmamsg__repair_pending(pub.group));
+	}
+	c->v = &rdmamsg__verbs_soft;
+	assert_true(counters(&pub).sent_repeated > 4 * COUNT);
+	assert_in_range(handles, 1, counters(&pub).sent_repeated);
+	end_all();
+}
+
 static struct ibv_ah *no_way(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	const struct timespec t = { .tv_nsec = 20000000 };
@@ -599,6 +636,7 @@ int main(void)
 		cmocka_unit_test(heartbeats__of_an_idle_publisher_GET_RARE),
 		cmocka_unit_test(answer__goes_to_one_OR_TO_ALL),
 		cmocka_unit_test(asker__asks_without_end_GETS_A_MULTIPLE),
+		cmocka_unit_test(asker__beyond_its_budget_COSTS_NO_HANDLES),
 		cmocka_unit_test(
 			way__to_an_address_that_is_dead_IS_NOT_TRIED_AGAIN),
 		cmocka_unit_test(join__in_vain_ENDS_WITH_ITS_DEADLINE),
