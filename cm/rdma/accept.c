@@ -100,7 +100,7 @@ static void on_event(struct rdmamsg *ctx, struct cm_owner *owner,
 		 * rdmamsg_request_accept() fails and frees the request.
 		 */
 		req->dead = true;
-		/* the kernel waits for the device as well */
+		/* nothing will use the device */
 		rdmamsg__request_keys_drop(req);
 		if (!list_empty(&req->wait_node))
 			rdmamsg__request_free(req);

@@ -236,8 +236,8 @@ int rdmamsg_process(struct rdmamsg *ctx)
 
 /*
  * A program that polls without end looks at the clock after a batch of polls.
- * One that does other work between two polls, or gives its processor away,
- * makes few polls in SLOW_NS: its batches become as small.
+ * If it does other work between two polls, or gives its processor away, it makes
+ * few polls in SLOW_NS, and its batches become as small.
  */
 static void set_batch(struct rdmamsg *ctx, uint64_t passed)
 {

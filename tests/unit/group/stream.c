@@ -246,7 +246,7 @@ static void expect_new(uint32_t number, uint16_t first, uint16_t last,
 	assert_int_equal(r[0].last, last);
 }
 
-/* What is late comes twice at most, and what is new is asked for once. */
+/* A late fragment is no loss, and a new loss is asked for once. */
 static void loss__that_is_new_IS_TOLD_ONCE(void **state)
 {
 	const uint32_t at = UINT32_MAX - 4;
