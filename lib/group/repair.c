@@ -32,6 +32,7 @@
 #define BEAT_LEAST	100u	/* us, for what timers cost */
 #define BEAT_MAX_US	2000000u
 #define RTT_MAX		100000u	/* us, that a subscriber may claim */
+#define REPORT_LEAST_MS	2u	/* between two reports of a subscriber */
 #define TIMERS		4
 #define RANGES		80u	/* of a request, as ask.c sends them */
 #define RECENT_MS	1000u	/* an asker has received what is younger */
@@ -46,7 +47,7 @@ struct repair {
 	struct pace pace;		/* half of the group's rate */
 	struct timer collect, beat, linger, room;
 	struct audience audience;
-	uint64_t sent_at;		/* us, the last message */
+	uint64_t sent_at;		/* us, the last message; it is kept */
 	uint32_t beat_us;		/* the last pause; 0: none yet */
 	uint64_t leave_by;		/* ms, even if requests come */
 };
@@ -340,20 +341,22 @@ static void say_to(struct rdmamsg_group *g, const struct carrier_peer *to)
 void rdmamsg__repair_report(struct rdmamsg_group *g, const struct frame *f,
 			    const struct datagram *d)
 {
+	const uint64_t now = rdmamsg__now_ms();
 	struct subscriber *s;
 
 	if (!g->repair || g->state != GROUP_JOINED)
 		return;
 	forget_gone(g);
 	s = rdmamsg__audience_place(&g->repair->audience, &d->from);
-	if (!s)
+	/* answers to a flood of them would leave no room for messages */
+	if (!s || (s->reports && now - min(now, s->heard) < REPORT_LEAST_MS))
 		return;
 	if (!(s->reports++ % WAY_REPORTS))
 		rdmamsg__carrier_forget_way(g->carrier, &s->way);
 	s->last = rdmamsg__report_decode(f);
 	s->last.rtt = min(s->last.rtt, RTT_MAX);
 	s->due = f->number;
-	s->heard = rdmamsg__now_ms();
+	s->heard = now;
 	say_to(g, &d->from);
 }
 
@@ -403,7 +406,6 @@ void rdmamsg__repair_beat(struct rdmamsg_group *g)
 {
 	struct repair *p = g->repair;
 
-	p->sent_at = rdmamsg__now_us();
 	if (!p->beat_us && p->beat.pos >= 0)
 		return;			/* it looks at sent_at */
 	p->beat_us = 0;
@@ -431,7 +433,7 @@ int rdmamsg__repair_keep(struct rdmamsg_group *g, const struct gather *from,
 			 const struct kept **ret)
 {
 	struct repair *p = g->repair;
-	uint64_t now = rdmamsg__now_ms();
+	const uint64_t us = rdmamsg__now_us(), now = us / 1000;
 	uint64_t victim = rdmamsg__history_victim(&p->history,
 						  (uint32_t)from->len);
 	int err;
@@ -448,6 +450,7 @@ int rdmamsg__repair_keep(struct rdmamsg_group *g, const struct gather *from,
 	if (err)
 		return rdmamsg__fail(err, "no memory to keep %zu bytes for "
 				     "repair", from->len);
+	p->sent_at = us;
 	return 0;
 }
 

@@ -323,6 +323,45 @@ static void asker__asks_without_end_GETS_A_MULTIPLE(void **state)
 	end_all();
 }
 
+static void report(const struct end *by)
+{
+	const struct frame_report r = { .id = 53, .rtt = 20 };
+	uint8_t payload[FRAME_REPORT_LEN];
+	const struct frame f = {
+		.type = FRAME_REPORT, .sender = pub.group->id,
+		.length = sizeof(payload), .data = payload,
+		.data_len = sizeof(payload),
+	};
+	const struct carrier *c = by->group->carrier;
+	const struct datagram d = {
+		.from = { .gid = c->sgid, .qpn = c->qp->qp_num },
+	};
+
+	rdmamsg__report_encode(&r, payload);
+	rdmamsg__repair_report(pub.group, &f, &d);
+}
+
+/* Each answer takes a place in the send queue. */
+static void reports__of_a_flood_FEW_ARE_ANSWERED(void **state)
+{
+	enum { REPORTS = 1000 };
+	uint64_t begun, before, most;
+
+	listen_only(&sub[0]);
+	join(&pub, (struct rdmamsg_group_options){
+		.flags = RDMAMSG_GROUP_PUBLISH | RDMAMSG_GROUP_REPAIR,
+	});
+	begun = rdmamsg__now_ms();
+	before = counters(&pub).sent_datagrams;
+	report(&sub[0]);
+	assert_int_equal(counters(&pub).sent_datagrams, before + 1);
+	for (int i = 0; i < REPORTS; i++)
+		report(&sub[0]);
+	most = (rdmamsg__now_ms() - begun) / 2 + 1;
+	assert_in_range(counters(&pub).sent_datagrams - before, 1, most);
+	end_all();
+}
+
 static uint64_t handles;
 
 static struct ibv_ah *count_handle(struct ibv_pd *pd, struct ibv_ah_attr *attr)
@@ -636,6 +675,7 @@ int main(void)
 		cmocka_unit_test(heartbeats__of_an_idle_publisher_GET_RARE),
 		cmocka_unit_test(answer__goes_to_one_OR_TO_ALL),
 		cmocka_unit_test(asker__asks_without_end_GETS_A_MULTIPLE),
+		cmocka_unit_test(reports__of_a_flood_FEW_ARE_ANSWERED),
 		cmocka_unit_test(asker__beyond_its_budget_COSTS_NO_HANDLES),
 		cmocka_unit_test(
 			way__to_an_address_that_is_dead_IS_NOT_TRIED_AGAIN),
