@@ -1450,12 +1450,10 @@ rivals()
 	! grep -q '"\(usec\|msg_per_s\|gb_per_s\)": 0\.0*[,}]' said
 }
 
-# Sends SIGINT until compare has ended, and looks for processes it has left.
-compare_interrupted()
+# Sends SIGINT to $client, which has processes of its own, until it has ended.
+ends_by_sigint()
 {
-	# these words are in the command line of its processes only
-	"$perf" compare -a "$addr" -n 101 --only="rdmamsg,$work" >told 2>&1 &
-	client=$! status=0
+	status=0
 	await has_children $client
 	while kill -INT $client 2>/dev/null
 	do
@@ -1465,6 +1463,15 @@ compare_interrupted()
 	client=
 	[ $status -eq 130 ]
 	expects told '^rdmamsg-perf: interrupted$'
+}
+
+# compare ends by SIGINT, and leaves no process.
+compare_interrupted()
+{
+	# these words are in the command line of its processes only
+	"$perf" compare -a "$addr" -n 101 --only="rdmamsg,$work" >told 2>&1 &
+	client=$!
+	ends_by_sigint
 	! command -v pgrep >/dev/null || not pgrep -f "only=rdmamsg,$work"
 }
 
@@ -1795,16 +1802,8 @@ perf_group_mistakes()
 	complains 2 '--drop is not an option of lat' "$perf" lat a --drop=1
 	complains 2 '--port is not an option of group-lat' "$perf" group-lat -p 1
 	"$perf" group-lat -a "$addr" --event --rate=100 --time=3600 >told 2>&1 &
-	client=$! status=0
-	await has_children $client
-	while kill -INT $client 2>/dev/null
-	do
-		sleep 0.1
-	done
-	wait $client || status=$?
-	client=
-	[ $status -eq 130 ]
-	expects told '^rdmamsg-perf: interrupted$'
+	client=$!
+	ends_by_sigint
 }
 
 # checked TEST COUNT OPTION...: every byte of the messages is right.
