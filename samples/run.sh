@@ -2724,7 +2724,8 @@ topic_lossy()
 		await grep -q '^joined' told.$i
 	done
 	lose 1
-	returns 0 "$pub" -a "$addr" --repair --linger=5 --rate=10000 $group <lines
+	returns 0 "$pub" -a "$addr" --repair --confirm=3 --timeout=120 \
+		--rate=10000 $group <lines
 	for i in 1 2 3
 	do
 		await has_line got.$i $n
@@ -2860,6 +2861,23 @@ topic_mgid()
 	done
 	server_ends 0
 	[ "$(grep -c '"data": "' got)" -ge 3 ]
+}
+
+# All that a publisher waits for have everything, or it tells how many.
+topic_confirm()
+{
+	seq 3 >lines
+	"$sub" -v -a "$addr" --repair $group >got 2>told &
+	server=$!
+	await grep -q '^joined' told
+	returns 0 "$pub" -a "$addr" --repair --confirm $group <lines
+	complains 3 ': 1 of 2 subscribers have reported in 1 s' "$pub" -a "$addr" \
+		--repair --confirm=2 --timeout=1 $group <lines
+	kill -INT $server
+	server_ends 0
+	[ "$(wc -l <got)" -eq 6 ]
+	complains 3 ': 0 of 1 subscribers have reported in 1 s' "$pub" -a "$addr" \
+		--repair --confirm --timeout=1 $group <lines
 }
 
 # A signal ends a publisher that lingers, and the first one may come before.
@@ -3054,6 +3072,8 @@ topic_mistakes()
 	complains 2 'udp or ipoib' "$pub" -p tcp $group
 	complains 2 'needs --messages' "$pub" -S 10 $group
 	complains 2 'needs --repair' "$pub" --linger=1 $group
+	complains 2 'needs --repair' "$pub" --confirm $group
+	complains 2 'a number from 1 to 254' "$pub" --repair --confirm=0 $group
 	complains 2 'the MTU bounds' "$sub" --raw --max-message=9 $group
 	complains 2 'a number from 1' "$pub" --max-message=0 $group
 	complains 2 'one of them' "$pub" --file -C 1 $group file
@@ -3754,6 +3774,7 @@ run topic-cut-short topic_cut_short
 [ "${RDMAMSG_DEVICE-}" != soft ] || run topic-rejoined topic_rejoined
 run topic-json topic_json
 run topic-names topic_names
+run topic-confirm topic_confirm
 run topic-interrupted topic_interrupted
 run topic-file topic_file
 run topic-mistakes topic_mistakes

@@ -389,6 +389,17 @@ static void on_group_writable(struct rdmamsg_group *group)
 	push_group(group, PYR_GROUP_WRITABLE, NULL);
 }
 
+static void on_flushed(struct rdmamsg_group *group,
+		       const struct rdmamsg_group_flushed *flushed)
+{
+	struct pyr_owner *owner = rdmamsg_group_user(group);
+	char *bytes;
+
+	if (push(owner->queue, PYR_FLUSHED, owner->id, sizeof(*flushed),
+		 &bytes))
+		memcpy(bytes, flushed, sizeof(*flushed));
+}
+
 static void on_left(struct rdmamsg_group *group,
 		    const struct rdmamsg_reason *why)
 {
@@ -405,9 +416,34 @@ const struct rdmamsg_group_handlers *pyr_group_handlers(void)
 		.on_gap = on_gap,
 		.on_writable = on_group_writable,
 		.on_closed = on_left,
+		.on_flushed = on_flushed,
 	};
 
 	return &on;
+}
+
+struct members {
+	struct rdmamsg_group_member *at;
+	int count, room;
+};
+
+static int add_member(const struct rdmamsg_group_member *m, void *user)
+{
+	struct members *all = user;
+
+	if (all->count == all->room)
+		return 1;
+	all->at[all->count++] = *m;
+	return 0;
+}
+
+int pyr_group_members(const struct rdmamsg_group *group,
+		      struct rdmamsg_group_member *members, int room)
+{
+	struct members all = { members, 0, room };
+	int ret = rdmamsg_group_members(group, add_member, &all);
+
+	return ret < 0 ? ret : all.count;
 }
 
 /* ---- teams ------------------------------------------------------------ */

@@ -28,6 +28,7 @@ enum pyr_kind {
 	PYR_PUBLISHED,		/* struct pyr_published, payload */
 	PYR_GAP,		/* value: sender; object: first << 32 | last */
 	PYR_GROUP_WRITABLE,
+	PYR_FLUSHED,		/* struct rdmamsg_group_flushed */
 	PYR_LEFT,		/* status; text */
 	/* of a team */
 	PYR_DONE,		/* value: cookie; status */
@@ -97,6 +98,10 @@ struct pyr_owner {
 	struct pyr_queue *queue;
 	uint64_t id;
 };
+
+/* rdmamsg_group_members(): writes at most 'room'. Returns their number. */
+int pyr_group_members(const struct rdmamsg_group *group,
+		      struct rdmamsg_group_member *members, int room);
 
 struct pyr_topic {
 	char name[256];

@@ -47,6 +47,16 @@ struct rdmamsg_group_message {
 	const void *grh;		/* the datagram's GRH, 40 bytes */
 };
 
+/* The result of rdmamsg_group_flush(). */
+struct rdmamsg_group_flushed {
+	size_t size;
+	uint32_t end;			/* it was for all messages below */
+	uint32_t members;		/* subscribers that report */
+	uint32_t behind;		/* of these, that lack some of them */
+	uint32_t gone;			/* of these, that left or went silent */
+	int uncounted;			/* there are more than a group counts */
+};
+
 /* Each may be NULL. The group may be left in any of them. */
 struct rdmamsg_group_handlers {
 	size_t size;
@@ -89,6 +99,12 @@ struct rdmamsg_group_handlers {
 	 * out.
 	 */
 	void (*on_sent)(struct rdmamsg_group *group, uint64_t n);
+	/*
+	 * The flush is over: if behind, gone and uncounted are 0, each
+	 * subscriber with repair was given all messages below flushed->end.
+	 */
+	void (*on_flushed)(struct rdmamsg_group *group,
+			   const struct rdmamsg_group_flushed *flushed);
 };
 
 /* 0 and NULL: the default, which the comment gives. */
@@ -177,7 +193,38 @@ struct rdmamsg_op;
 int rdmamsg_group_post(struct rdmamsg_group *group,
 		       const struct rdmamsg_op *op);
 
+/*
+ * Asks all subscribers with repair to tell when they have what was published
+ * until now. on_flushed follows when all have, when timeout_ms are over
+ * (RDMAMSG_NONE: never), or before on_closed. A subscriber has a message when
+ * its on_message has returned. Subscribers without RDMAMSG_GROUP_REPAIR, or that
+ * have joined a moment ago and not reported yet, do not count. -EBUSY: a flush runs; -EOPNOTSUPP: the group
+ * publishes without repair; -ENOTCONN: not joined.
+ */
+int rdmamsg_group_flush(struct rdmamsg_group *group, uint32_t timeout_ms);
+
 /* ---- diagnosis -------------------------------------------------------- */
+
+/* A subscriber with repair, by its last report: at least one a second. */
+struct rdmamsg_group_member {
+	size_t size;
+	uint64_t id;			/* random, of its membership */
+	uint8_t gid[16];
+	uint32_t qp_num;
+	uint32_t lag;			/* messages sent, not given to it */
+	uint32_t lost;			/* messages that it was told as lost */
+	uint32_t rtt_us;		/* round trip; 0: not measured yet */
+	uint32_t age_ms;		/* of the report */
+};
+
+/*
+ * Calls on_member for each subscriber that reports to this publisher, at most
+ * 254. *m is valid during the call, in which the group is only read. A value
+ * that is not 0 ends it, and is returned. None without RDMAMSG_GROUP_REPAIR.
+ */
+int rdmamsg_group_members(const struct rdmamsg_group *group,
+			  int (*on_member)(const struct rdmamsg_group_member *m,
+					   void *user), void *user);
 
 struct rdmamsg_group_attr {
 	size_t size;

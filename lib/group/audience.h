@@ -17,6 +17,7 @@
 
 #define WAY_REPORTS	16u	/* the way to a peer may change after so many */
 #define AUDIENCE_FEW	8u
+#define REPORT_SPREAD_US 20u	/* for each subscriber, if many are asked */
 #define AUDIENCE_MAX	(FRAME_AUDIENCE_MANY - 1u)
 
 struct subscriber {
@@ -24,8 +25,9 @@ struct subscriber {
 	struct carrier_to way;		/* no ah: not known */
 	struct frame_report last;
 	uint32_t due;			/* number that it waits for */
-	uint32_t reports;
-	uint64_t heard;			/* ms */
+	uint32_t lag;			/* messages, when it has reported */
+	uint32_t reports;		/* that were answered */
+	uint64_t heard, answered;	/* ms */
 };
 
 struct audience {

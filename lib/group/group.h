@@ -65,6 +65,8 @@ struct member {
 	uint32_t reports;
 	uint32_t unanswered;		/* the first ones */
 	uint32_t rtt;			/* us; 0: not known */
+	bool owes;			/* a report, when this one is due: */
+	uint32_t owed;
 	struct rdmamsg_group_stats st;
 	bool ended;			/* END has come: only late frames */
 };
@@ -115,6 +117,15 @@ struct rdmamsg_group {
 	uint8_t end_rounds;		/* of END frames that were sent */
 	uint32_t drained_at;		/* leave when carrier.done reaches it */
 	struct repair *repair;		/* NULL: no repairs */
+	struct audience *audience;	/* likewise */
+	struct {
+		bool runs;
+		uint32_t end;		/* all messages below */
+		uint32_t gone;		/* members, without having them */
+		uint64_t by;		/* us, deadline */
+		uint32_t pause;		/* us, until they are asked again */
+		struct timer timer;	/* the next question, or 'by' */
+	} flush;
 
 	/* subscribing */
 	struct list members;
@@ -243,14 +254,8 @@ void rdmamsg__repair_take_back(struct rdmamsg_group *g);
 uint32_t rdmamsg__repair_oldest(const struct rdmamsg_group *g);
 void rdmamsg__repair_nack(struct rdmamsg_group *g, const struct frame *f,
 			  const struct datagram *d);
-void rdmamsg__repair_report(struct rdmamsg_group *g, const struct frame *f,
-			    const struct datagram *d);
-/* How many subscribers there are, for frames. */
-uint8_t rdmamsg__repair_audience(const struct rdmamsg_group *g);
 /* A message was sent: a heartbeat follows, if no other message does. */
 void rdmamsg__repair_beat(struct rdmamsg_group *g);
-/* The carrier goes: forgets the ways to subscribers. */
-void rdmamsg__repair_quit(struct rdmamsg_group *g);
 /* Returns true if requests wait for their answers. */
 bool rdmamsg__repair_pending(const struct rdmamsg_group *g);
 /*
@@ -276,6 +281,23 @@ void rdmamsg__repair_sent(struct rdmamsg_group *g);
  */
 void rdmamsg__repair_leave(struct rdmamsg_group *g);
 
+/* subscribers.c: the subscribers of a publisher with repair */
+int rdmamsg__subscribers_new(struct rdmamsg_group *g);
+void rdmamsg__subscribers_free(struct rdmamsg_group *g);
+/* How many there are, for frames: rdmamsg__audience_announced(). */
+uint8_t rdmamsg__subscribers(const struct rdmamsg_group *g);
+void rdmamsg__subscriber_report(struct rdmamsg_group *g, const struct frame *f,
+				const struct datagram *d);
+/* Returns the way to a subscriber that reports, or NULL. */
+const struct carrier_to *rdmamsg__subscriber_way(struct rdmamsg_group *g,
+						 const struct carrier_peer *at);
+/* Forgets those that are gone. May call on_flushed. */
+void rdmamsg__subscribers_look(struct rdmamsg_group *g);
+/* The carrier goes: forgets the ways to them. */
+void rdmamsg__subscribers_quit(struct rdmamsg_group *g);
+/* The membership ends: calls on_flushed, if a flush runs. */
+void rdmamsg__flush_end(struct rdmamsg_group *g);
+
 /* ask.c: the requests of a subscriber */
 void rdmamsg__ask_init(struct rdmamsg_group *g);
 /* The group was joined again. */
@@ -289,6 +311,10 @@ void rdmamsg__report_init(struct rdmamsg_group *g);
 void rdmamsg__report_joined(struct rdmamsg_group *g);
 /* A frame of this member has arrived. */
 void rdmamsg__report_heard(struct member *m);
+/* It wants a report once the program was given all below this number. */
+void rdmamsg__report_asked(struct member *m, uint32_t number);
+/* The group is being left: tells all publishers. */
+void rdmamsg__report_left(struct rdmamsg_group *g);
 /* It has answered a report. */
 void rdmamsg__report_answered(struct member *m);
 

@@ -207,7 +207,7 @@ void rdmamsg__group_quit(struct rdmamsg_group *g)
 	g->untold_count = 0;
 	rdmamsg__carrier_forget_way(c, &g->to);
 	rdmamsg__members_quit(g);
-	rdmamsg__repair_quit(g);
+	rdmamsg__subscribers_quit(g);
 	g->alone = false;
 	g->carrier = NULL;
 	list_del(&g->wait_node);
@@ -230,6 +230,7 @@ static void group_free(struct rdmamsg_group *g)
 	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->pace_timer);
 	rdmamsg__timers_release(&g->ctx->loop.timers, TIMERS);
 	rdmamsg__repair_free(g);
+	rdmamsg__subscribers_free(g);
 	rdmamsg__members_free(g);
 	list_del(&g->node);
 	rdmamsg__group_quit(g);
@@ -250,6 +251,7 @@ void rdmamsg__groups_settle(struct rdmamsg *ctx)
 		if (!g->closed_told) {
 			g->closed_told = true;
 			rdmamsg__ctx_ended(ctx, g->reason.error);
+			rdmamsg__flush_end(g);
 			rdmamsg__tell(&ctx->loop, g->on.on_closed, g,
 				      &g->reason);
 		}
@@ -582,6 +584,8 @@ int rdmamsg_group_join(struct rdmamsg *ctx, const char *address,
 	rdmamsg__timer_init(&g->sweep, rdmamsg__members_sweep);
 	if (g->opts.flags & RDMAMSG_GROUP_REPAIR &&
 	    g->opts.flags & RDMAMSG_GROUP_PUBLISH)
+		ret = rdmamsg__subscribers_new(g);
+	if (!ret && g->audience)
 		ret = rdmamsg__repair_new(g);
 	if (!ret)
 		ret = rdmamsg__group_start(g);

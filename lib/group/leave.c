@@ -36,7 +36,7 @@ static int send_ends(struct rdmamsg_group *g, int count)
 {
 	const struct frame f = {
 		.type = FRAME_END, .flags = g->repair ? FRAME_REPAIRS : 0u,
-		.audience = rdmamsg__repair_audience(g),
+		.audience = rdmamsg__subscribers(g),
 		.sender = g->id, .number = g->number,
 		.oldest = rdmamsg__repair_oldest(g),
 	};
@@ -116,6 +116,8 @@ void rdmamsg_group_leave(struct rdmamsg_group *g)
 	ctx = g->ctx;
 	if (g->state == GROUP_LEAVING || g->state == GROUP_ENDED)
 		return;
+	if (g->state == GROUP_JOINED)
+		rdmamsg__report_left(g);
 	if (g->state == GROUP_JOINED && g->st.sent_messages) {
 		g->state = GROUP_LEAVING;
 		if (g->repair)

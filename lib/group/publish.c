@@ -207,8 +207,9 @@ int rdmamsg__group_say(struct rdmamsg_group *g)
 {
 	const struct frame f = {
 		.type = FRAME_HEARTBEAT,
-		.flags = g->repair ? FRAME_REPAIRS : 0u,
-		.audience = rdmamsg__repair_audience(g),
+		.flags = (g->repair ? FRAME_REPAIRS : 0u) |
+			 (g->flush.runs ? FRAME_ASKS : 0u),
+		.audience = rdmamsg__subscribers(g),
 		.sender = g->id, .number = rdmamsg__group_sent(g),
 		.oldest = rdmamsg__repair_oldest(g),
 	};
@@ -237,7 +238,7 @@ int rdmamsg__group_send(struct rdmamsg_group *g, const struct carrier_to *to,
 	struct frame f = {
 		.type = FRAME_DATA, .sender = g->id, .number = number,
 		.flags = flags | (g->repair ? FRAME_REPAIRS : 0u),
-		.audience = rdmamsg__repair_audience(g),
+		.audience = rdmamsg__subscribers(g),
 		.oldest = rdmamsg__repair_oldest(g), .length = len,
 		.size = (uint16_t)(g->mtu - FRAME_HDR_LEN),
 	};

@@ -404,6 +404,8 @@ static void take(struct member *m, const struct frame *f)
 		break;
 	case FRAME_HEARTBEAT:
 		rdmamsg__stream_sent(&m->stream, f->number);
+		if (f->flags & FRAME_ASKS)
+			rdmamsg__report_asked(m, f->number);
 		break;
 	default:
 		/*
@@ -506,7 +508,7 @@ void rdmamsg__group_unicast(struct carrier *c, const struct datagram *d)
 			return;
 		}
 		if (f.type == FRAME_REPORT && f.sender == g->id) {
-			rdmamsg__repair_report(g, &f, d);
+			rdmamsg__subscriber_report(g, &f, d);
 			return;
 		}
 		m = is_for_subscriber(&f) && g->state == GROUP_JOINED ?

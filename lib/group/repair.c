@@ -31,8 +31,6 @@
 #define BEAT_US		10000u	/* after a message, at most; doubles */
 #define BEAT_LEAST	100u	/* us, for what timers cost */
 #define BEAT_MAX_US	2000000u
-#define RTT_MAX		100000u	/* us, that a subscriber may claim */
-#define REPORT_LEAST_MS	2u	/* between two reports of a subscriber */
 #define TIMERS		4
 #define RANGES		80u	/* of a request, as ask.c sends them */
 #define RECENT_MS	1000u	/* an asker has received what is younger */
@@ -46,7 +44,6 @@ struct repair {
 	bool answering;			/* collecting is over */
 	struct pace pace;		/* half of the group's rate */
 	struct timer collect, beat, linger, room;
-	struct audience audience;
 	uint64_t sent_at;		/* us, the last message; it is kept */
 	uint32_t beat_us;		/* the last pause; 0: none yet */
 	uint64_t leave_by;		/* ms, even if requests come */
@@ -54,23 +51,11 @@ struct repair {
 
 /* ---- answers ---------------------------------------------------------- */
 
-/* Returns the way to a subscriber that reports, or NULL. */
-static const struct carrier_to *known_way(struct rdmamsg_group *g,
-					  const struct carrier_peer *by)
-{
-	struct subscriber *s = rdmamsg__audience_find(&g->repair->audience, by);
-
-	if (!s || (!s->way.ah &&
-		   rdmamsg__carrier_way(g->carrier, by, &s->way)))
-		return NULL;
-	return &s->way;
-}
-
 /* Returns the way to the asker, or NULL. */
 static const struct carrier_to *way_to(struct rdmamsg_group *g,
 				       struct request *q)
 {
-	const struct carrier_to *known = known_way(g, &q->by);
+	const struct carrier_to *known = rdmamsg__subscriber_way(g, &q->by);
 
 	if (known)
 		return known;
@@ -267,10 +252,10 @@ static void linger(struct rdmamsg_group *g)
 static void answer_soon(struct rdmamsg_group *g, const struct carrier_peer *by)
 {
 	struct repair *p = g->repair;
-	const uint32_t rtt = rdmamsg__audience_rtt(&p->audience);
+	const uint32_t rtt = rdmamsg__audience_rtt(g->audience);
 
-	if (rdmamsg__audience_is_few(rdmamsg__repair_audience(g)) &&
-	    rdmamsg__audience_find(&p->audience, by)) {
+	if (rdmamsg__audience_is_few(rdmamsg__subscribers(g)) &&
+	    rdmamsg__audience_find(g->audience, by)) {
 		p->answering = true;
 		rdmamsg__repair_pump(g);
 	} else if (p->collect.pos < 0) {
@@ -304,76 +289,12 @@ void rdmamsg__repair_nack(struct rdmamsg_group *g, const struct frame *f,
 		linger(g);
 }
 
-/* ---- subscribers ------------------------------------------------------- */
-
-static void forget_gone(struct rdmamsg_group *g)
-{
-	struct audience *a = &g->repair->audience;
-	const uint64_t now = rdmamsg__now_ms();
-	struct subscriber *s;
-
-	while ((s = rdmamsg__audience_gone(a, now))) {
-		rdmamsg__carrier_forget_way(g->carrier, &s->way);
-		rdmamsg__audience_forget(a, s);
-	}
-}
-
-uint8_t rdmamsg__repair_audience(const struct rdmamsg_group *g)
-{
-	return g->repair ? rdmamsg__audience_announced(&g->repair->audience) :
-	       0;
-}
-
-static void say_to(struct rdmamsg_group *g, const struct carrier_peer *to)
-{
-	const struct frame f = {
-		.type = FRAME_HEARTBEAT, .flags = FRAME_REPAIRS | FRAME_ANSWER,
-		.audience = rdmamsg__repair_audience(g), .sender = g->id,
-		.number = rdmamsg__group_sent(g),
-		.oldest = rdmamsg__repair_oldest(g),
-	};
-	const struct carrier_to *way = known_way(g, to);
-
-	if (way)
-		(void)rdmamsg__try(rdmamsg__group_send_frame(g, way, &f));
-}
-
-void rdmamsg__repair_report(struct rdmamsg_group *g, const struct frame *f,
-			    const struct datagram *d)
-{
-	const uint64_t now = rdmamsg__now_ms();
-	struct subscriber *s;
-
-	if (!g->repair || g->state != GROUP_JOINED)
-		return;
-	forget_gone(g);
-	s = rdmamsg__audience_place(&g->repair->audience, &d->from);
-	/* answers to a flood of them would leave no room for messages */
-	if (!s || (s->reports && now - min(now, s->heard) < REPORT_LEAST_MS))
-		return;
-	if (!(s->reports++ % WAY_REPORTS))
-		rdmamsg__carrier_forget_way(g->carrier, &s->way);
-	s->last = rdmamsg__report_decode(f);
-	s->last.rtt = min(s->last.rtt, RTT_MAX);
-	s->due = f->number;
-	s->heard = now;
-	say_to(g, &d->from);
-}
-
-void rdmamsg__repair_quit(struct rdmamsg_group *g)
-{
-	struct audience *a = g->repair ? &g->repair->audience : NULL;
-
-	for (uint32_t i = 0; a && i < a->count; i++)
-		rdmamsg__carrier_forget_way(g->carrier, &a->members[i].way);
-}
-
 /* ---- heartbeats ------------------------------------------------------- */
 
 /* The loss of the last message is noticed after two round trips. */
 static uint32_t first_beat(const struct repair *p)
 {
-	const uint32_t rtt = rdmamsg__audience_rtt(&p->audience);
+	const uint32_t rtt = rdmamsg__audience_rtt(p->group->audience);
 
 	return rtt ? min(max(2 * rtt, BEAT_LEAST), BEAT_US) : BEAT_US;
 }
@@ -396,10 +317,10 @@ static void beat(struct timer *t)
 		set_beat(p, first - passed);	/* others have followed */
 		return;
 	}
-	forget_gone(g);
 	(void)rdmamsg__group_say(g);
 	p->beat_us = min(2 * max(p->beat_us, first), BEAT_MAX_US);
 	set_beat(p, p->beat_us);
+	rdmamsg__subscribers_look(g);
 }
 
 void rdmamsg__repair_beat(struct rdmamsg_group *g)
@@ -522,14 +443,10 @@ int rdmamsg__repair_new(struct rdmamsg_group *g)
 		return rdmamsg__fail(-ENOMEM, "no memory for a group");
 	ret = rdmamsg__history_init(&p->history, g->number, g->opts.history,
 				    g->opts.history_bytes);
-	p->audience.members = calloc(AUDIENCE_MAX, sizeof(struct subscriber));
-	if (!p->audience.members)
-		ret = -ENOMEM;
 	if (!ret)
 		ret = rdmamsg__timers_reserve(&g->ctx->loop.timers, TIMERS);
 	if (ret) {
 		rdmamsg__history_fini(&p->history);
-		free(p->audience.members);
 		free(p);
 		return rdmamsg__fail(ret, "no memory for a group");
 	}
@@ -555,9 +472,7 @@ void rdmamsg__repair_free(struct rdmamsg_group *g)
 	rdmamsg__timer_stop(timers, &p->linger);
 	rdmamsg__timer_stop(timers, &p->room);
 	rdmamsg__timers_release(timers, TIMERS);
-	rdmamsg__repair_quit(g);
 	rdmamsg__history_fini(&p->history);
-	free(p->audience.members);
 	free(p);
 	g->repair = NULL;
 }

@@ -38,7 +38,8 @@ static void set_timer(struct rdmamsg_group *g)
 		rdmamsg__timer_by(&g->ctx->loop.timers, &g->report, first);
 }
 
-static void send_report(struct rdmamsg_group *g, struct member *m)
+static void send_report(struct rdmamsg_group *g, struct member *m,
+			uint8_t flags)
 {
 	const struct frame_report r = {
 		.id = g->id, .rtt = m->rtt,
@@ -46,7 +47,7 @@ static void send_report(struct rdmamsg_group *g, struct member *m)
 	};
 	uint8_t payload[FRAME_REPORT_LEN];
 	const struct frame f = {
-		.type = FRAME_REPORT, .sender = m->who.id,
+		.type = FRAME_REPORT, .flags = flags, .sender = m->who.id,
 		.number = m->stream.next, .length = sizeof(payload),
 		.data = payload, .data_len = sizeof(payload),
 	};
@@ -79,7 +80,7 @@ static void report(struct member *m, uint64_t now)
 		rdmamsg__carrier_forget_way(g->carrier, &m->way);
 	m->reported_at = now;
 	m->report_at = now + about(g, us);
-	send_report(g, m);
+	send_report(g, m, 0);
 }
 
 static void on_timer(struct timer *t)
@@ -111,11 +112,51 @@ void rdmamsg__report_joined(struct rdmamsg_group *g)
 	set_timer(g);
 }
 
+void rdmamsg__report_asked(struct member *m, uint32_t number)
+{
+	if (m->owes || m->stream.window == 1)
+		return;
+	m->owes = true;
+	m->owed = number;
+}
+
+/* Those of many do not report together. */
+static void report_owed(struct member *m)
+{
+	struct rdmamsg_group *g = m->group;
+	const uint64_t now = rdmamsg__now_us();
+
+	m->owes = false;
+	if (rdmamsg__audience_is_few(m->audience)) {
+		report(m, now);
+		return;
+	}
+	m->report_at = now + 1 + rdmamsg__random_below(&g->seed,
+						   REPORT_SPREAD_US *
+						   (1u + m->audience));
+	rdmamsg__timer_by(&g->ctx->loop.timers, &g->report, m->report_at);
+}
+
+void rdmamsg__report_left(struct rdmamsg_group *g)
+{
+	struct list *n;
+
+	list_for_each(n, &g->members) {
+		struct member *m = list_entry(n, struct member, node);
+
+		if (m->reports && !m->ended)
+			send_report(g, m, FRAME_LEFT);
+	}
+}
+
 void rdmamsg__report_heard(struct member *m)
 {
 	struct rdmamsg_group *g = m->group;
 	uint64_t now;
 
+	if (unlikely(m->owes) && (int32_t)(m->stream.next - m->owed) >= 0 &&
+	    g->state == GROUP_JOINED)
+		report_owed(m);
 	if (likely(m->report_at) || m->stream.window == 1 ||
 	    g->state != GROUP_JOINED)
 		return;

@@ -35,6 +35,10 @@ enum frame_type {
 #define FRAME_REPAIRS	2u
 /* HEARTBEAT: the answer to a REPORT, for the subscriber that has sent it. */
 #define FRAME_ANSWER	4u
+/* HEARTBEAT: subscribers report once they were given all below its number. */
+#define FRAME_ASKS	8u
+/* REPORT: the subscriber leaves. */
+#define FRAME_LEFT	16u
 
 /* More subscribers than a publisher counts. */
 #define FRAME_AUDIENCE_MANY	UINT8_MAX

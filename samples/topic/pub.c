@@ -42,13 +42,15 @@ static const char usage[] =
 "      --max-message=BYTES largest message; 1 MB, at most 16 MB\n"
 "      --linger=SEC        with --repair: stay until nobody has asked for so\n"
 "                          long; half a second\n"
+"      --confirm[=N]       with --repair: wait, at most --timeout, until N\n"
+"                          subscribers or more, and all there are, have all; 1\n"
 "      --json              tell on standard error what was published, as JSON\n"
 "  -v, --verbose           tell on standard error what was joined\n"
 "  -h, --help              this text\n"
 "  -V, --version           the version of the library\n"
 "\n"
 "Exit status: 0, 1 after a failure, 2 for wrong use, 3 if messages were not\n"
-"sent, 128 + N after signal N.\n";
+"sent or, with --confirm, not received, 128 + N after signal N.\n";
 
 static const struct option names[] = {
 	{ "address", required_argument, NULL, 'a' },
@@ -68,6 +70,7 @@ static const struct option names[] = {
 	{ "immediate", no_argument, NULL, OPT_IMMEDIATE },
 	{ "repair", no_argument, NULL, OPT_REPAIR },
 	{ "linger", required_argument, NULL, OPT_LINGER },
+	{ "confirm", optional_argument, NULL, OPT_CONFIRM },
 	{ "max-message", required_argument, NULL, OPT_MAX },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "verbose", no_argument, NULL, 'v' },
@@ -223,6 +226,69 @@ static void publish_file(const char *path)
 	fclose(f);
 }
 
+/* ---- confirmation ------------------------------------------------------- */
+
+#define AGAIN_MS	10	/* a subscriber may just have joined */
+
+static void on_flushed(struct rdmamsg_group *group,
+		       const struct rdmamsg_group_flushed *flushed)
+{
+	struct topic *t = rdmamsg_group_user(group);
+
+	t->result = *flushed;
+	t->flushed = true;
+}
+
+static void flush(struct topic *t, unsigned int ms)
+{
+	t->flushed = false;
+	if (rdmamsg_group_flush(t->group, ms))
+		errx(FAILED, "%s: %s", t->name, rdmamsg_error());
+	while (!t->flushed && !stopped)
+		turn(-1);
+}
+
+/* Returns true if all subscribers of the topic have everything. */
+static bool is_confirmed(struct topic *t)
+{
+	const unsigned long long end = now_ms() + options.timeout_ms;
+	const struct rdmamsg_group_flushed *f = &t->result;
+	unsigned long long now;
+
+	while ((now = now_ms()) < end) {
+		flush(t, (unsigned int)(end - now));
+		if (stopped)
+			return false;
+		if (f->behind || f->gone || f->uncounted ||
+		    f->members >= options.confirm)
+			break;
+		turn_for(AGAIN_MS);
+	}
+	if (f->uncounted)
+		warnx("%s: more than 254 subscribers: not all are counted",
+		      t->name);
+	if (f->behind || f->gone)
+		warnx("%s: of %" PRIu32 " subscribers, %" PRIu32 " do not have "
+		      "all messages, and %" PRIu32 " went before they had",
+		      t->name, f->members, f->behind, f->gone);
+	else if (f->members < options.confirm)
+		warnx("%s: %" PRIu32 " of %" PRIu32 " subscribers have reported "
+		      "in %" PRIu32 " s (--timeout); do they have --repair?",
+		      t->name, f->members, options.confirm,
+		      options.timeout_ms / 1000);
+	return !f->behind && !f->gone && !f->uncounted &&
+	       f->members >= options.confirm;
+}
+
+static bool confirm(void)
+{
+	bool all = true;
+
+	for (int i = 0; i < topic_count && !stopped; i++)
+		all &= is_confirmed(&topics[i]);
+	return all;
+}
+
 /* Counts the datagrams that the device has refused, and tells them. */
 static uint64_t count_unsent(void)
 {
@@ -246,8 +312,9 @@ int main(int argc, char **argv)
 	static const struct rdmamsg_group_handlers on = {
 		.size = sizeof(on), .on_joined = topic_joined,
 		.on_lost = topic_lost, .on_writable = topic_writable,
-		.on_closed = topic_closed,
+		.on_closed = topic_closed, .on_flushed = on_flushed,
 	};
+	bool confirmed;
 	uint64_t unsent;
 
 	options_parse(argc, argv, &program);
@@ -262,6 +329,7 @@ int main(int argc, char **argv)
 			publish_file(options.operands[i]);
 	else
 		publish_input();
+	confirmed = !options.confirm || stopped || confirm();
 	unsent = count_unsent();
 	topics_leave();
 	if (options.json)
@@ -269,5 +337,5 @@ int main(int argc, char **argv)
 			messages, bytes);
 	if (stopped)
 		return 128 + stopped;
-	return unsent ? LOSS : ALL_WELL;
+	return unsent || !confirmed ? LOSS : ALL_WELL;
 }

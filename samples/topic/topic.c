@@ -246,6 +246,10 @@ void options_parse(int argc, char **argv, const struct program *p)
 		case OPT_REPAIR:
 			options.flags |= RDMAMSG_GROUP_REPAIR;
 			break;
+		case OPT_CONFIRM:
+			options.confirm = !optarg ? 1 : (uint32_t)
+				number(optarg, 1, 254, "--confirm");
+			break;
 		case OPT_LIST:
 			options.list = true;
 			break;
@@ -275,6 +279,9 @@ void options_parse(int argc, char **argv, const struct program *p)
 	if (options.sized && !options.counts)
 		errx(WRONG_USE, "--size needs --messages: it is the size of "
 		     "each of them");
+	if (options.confirm && !(options.flags & RDMAMSG_GROUP_REPAIR))
+		errx(WRONG_USE, "--confirm needs --repair: without it "
+		     "subscribers do not report");
 	if (options.linger_ms && !(options.flags & RDMAMSG_GROUP_REPAIR))
 		errx(WRONG_USE, "--linger needs --repair: without it nobody "
 		     "asks for messages");
@@ -284,6 +291,9 @@ void options_parse(int argc, char **argv, const struct program *p)
 	if (options.by_mgid && !options.source && !options.device)
 		errx(WRONG_USE, "--mgid needs --address or --device: no route "
 		     "leads to an MGID");
+	/* when all have everything nobody is left to ask */
+	if (options.confirm && !options.linger_ms)
+		options.linger_ms = 1;
 	options.flags |= p->flags;
 	options.operands = argv + optind;
 	options.operand_count = argc - optind;

@@ -23,6 +23,8 @@ struct topic {
 	char address[256];		/* to join: the name, or the match's */
 	struct rdmamsg_group *group;	/* NULL: not joined */
 	bool joined, writable;
+	bool flushed;
+	struct rdmamsg_group_flushed result;
 };
 
 struct options {
@@ -31,6 +33,7 @@ struct options {
 	uint32_t timeout_ms;
 	uint32_t rate;			/* datagrams a second; 0: default */
 	uint32_t linger_ms;		/* of repairs; 0: default */
+	uint32_t confirm;		/* subscribers that must have all */
 	uint32_t max_message;		/* bytes; 0: default */
 	unsigned int settle_ms; /* pause between joining and publishing */
 	unsigned int wait_ms; /* longest wait for a message; 0: endless */
@@ -57,7 +60,7 @@ extern volatile sig_atomic_t stopped;
 /* Long options without a short one. */
 enum {
 	OPT_FILE = 256, OPT_RAW, OPT_REPAIR, OPT_JSON, OPT_RATE, OPT_SETTLE,
-	OPT_IMMEDIATE, OPT_LINGER, OPT_MAX, OPT_LIST,
+	OPT_IMMEDIATE, OPT_LINGER, OPT_MAX, OPT_LIST, OPT_CONFIRM,
 };
 
 struct program {

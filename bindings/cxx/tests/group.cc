@@ -22,13 +22,15 @@ static void publishes()
 	int joined = 0;
 	std::string got;
 	std::uint64_t sent = 0;
+	rdmamsg_group_flushed flushed = {};
 
 	if (!has_multicast())
 		throw skip("the device has no multicast");
-	p.flags = RDMAMSG_GROUP_PUBLISH;
+	p.flags = RDMAMSG_GROUP_PUBLISH | RDMAMSG_GROUP_REPAIR;
 	p.on_joined = [&] { joined++; };
+	p.on_flushed = [&](const rdmamsg_group_flushed &f) { flushed = f; };
 	p.on_sent = [&](std::uint64_t n) { sent = n; };
-	s.flags = RDMAMSG_GROUP_SUBSCRIBE;
+	s.flags = RDMAMSG_GROUP_SUBSCRIBE | RDMAMSG_GROUP_REPAIR;
 	s.on_joined = [&] { joined++; };
 	s.on_message = [&](const rdmamsg_group_message &m) {
 		got = rmsg::bytes(m.data, m.len).text();
@@ -41,6 +43,12 @@ static void publishes()
 	until(ctx, [&] { return got == "news" && sent == 1; });
 	check(pub.stats().sent_messages == 1 && pub.attr().joined, "stats");
 	check(sub.try_publish("x").status() == -EPERM, "it only subscribes");
+	until(ctx, [&] { return pub.members().size() == 1; });
+	pub.flush(rmsg::milliseconds(60000));
+	until(ctx, [&] { return flushed.size > 0; });
+	check(flushed.end == 1 && flushed.members == 1 && !flushed.behind,
+	      "all have it");
+	check(sub.try_flush(rmsg::milliseconds(60000)).status() == -EOPNOTSUPP, "no publisher");
 	sub.leave();
 	until(ctx, [&] { return sub.has_ended(); });
 }

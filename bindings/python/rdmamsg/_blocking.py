@@ -17,7 +17,7 @@ from ._endpoint import EndpointBase, text_from
 from ._errors import (
     Closed, ClosedError, TimedOut, check, text_of,
 )
-from ._group import GroupBase, GroupFlag, Published
+from ._group import Flushed, GroupBase, GroupFlag, Published
 from ._listener import ListenerBase, Request, c_text
 from ._message import Message, OutMessage
 from ._onesided import Access, Key, Region, region_dmabuf, region_of
@@ -210,6 +210,14 @@ class Group(GroupBase):
             self._writable = False
             self._core._drive(lambda: self._writable or self._group is None,
                               timeout, "waiting for room")
+
+    def flush(self, timeout: float | None = None) -> Flushed:
+        """Waits until all subscribers with repair have everything, or for
+        this time: the result is true if they have."""
+        self._begin_flush(timeout)
+        self._core._drive(lambda: self._flushed is not None or
+                          self._group is None, None, "flushing")
+        return self._end_flush()
 
     def leave(self, timeout: float | None = None) -> None:
         """Leaves after what was published is sent."""

@@ -50,7 +50,24 @@ class Gap:
     last: int
 
 
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """What flush() has found."""
+
+    end: int  #: it was for all messages below
+    members: int  #: subscribers that report
+    behind: int  #: of these, that lack some of them
+    gone: int  #: of these, that left or went silent
+    uncounted: bool  #: there are more than a group counts
+
+    def __bool__(self) -> bool:
+        """All subscribers with repair have all."""
+        return not (self.behind or self.gone or self.uncounted)
+
+
 _HEAD = struct.Struct("Q4I")
+_FLUSHED = struct.Struct("N4Ii")
+_MEMBERS = 254  # most that a publisher counts
 _LIMIT = 65536  # messages that wait for the program
 
 
@@ -68,6 +85,7 @@ class GroupBase:
         self._inbox: deque[Published] = deque()
         self._joined = False
         self._writable = False
+        self._flushed: Flushed | None = None
         self._dropped = 0
         self._error: tuple[int, str] | None = None
         filled = fill(chosen(GroupOptions, options))
@@ -108,6 +126,9 @@ class GroupBase:
             self._arrived(data)
         elif kind == lib.PYR_GROUP_WRITABLE:
             self._writable = True
+        elif kind == lib.PYR_FLUSHED:
+            _size, *counts, more = _FLUSHED.unpack_from(data)
+            self._flushed = Flushed(*counts, bool(more))
         elif kind == lib.PYR_JOINED:
             self._joined = True
         elif kind == lib.PYR_GAP:
@@ -139,6 +160,23 @@ class GroupBase:
             return False
         check(result)
         return True
+
+    def _begin_flush(self, timeout: float | None) -> None:
+        ms = lib.RDMAMSG_NONE if timeout is None else round(timeout * 1000)
+        self._flushed = None
+        check(lib.rdmamsg_group_flush(self._handle(), ms))
+
+    def _end_flush(self) -> Flushed:
+        if self._flushed is None:
+            raise self._why()
+        return self._flushed
+
+    def members(self) -> list[dict[str, Any]]:
+        """The subscribers that report: struct rdmamsg_group_member."""
+        all_ = ffi.new("struct rdmamsg_group_member[]", _MEMBERS)
+        count = lib.pyr_group_members(self._handle(), all_, _MEMBERS)
+        check(min(count, 0))
+        return [as_dict(all_ + i) for i in range(count)]
 
     @property
     def dropped(self) -> int:

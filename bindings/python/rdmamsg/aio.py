@@ -21,7 +21,7 @@ from ._buffer import Buffer
 from ._core import Operation
 from ._endpoint import EndpointBase
 from ._errors import Closed
-from ._group import GroupBase, GroupFlag, Published
+from ._group import Flushed, GroupBase, GroupFlag, Published
 from ._listener import ListenerBase, Request, c_text
 from ._message import Message, OutMessage
 from ._onesided import Access, Key, Region
@@ -514,6 +514,14 @@ class Group(GroupBase):
         while not self.try_publish(data):
             self._writable = False
             await self._until(lambda: self._writable or self._group is None)
+
+    async def flush(self, timeout: float | None = None) -> Flushed:
+        """Waits until all subscribers with repair have everything, or for
+        this time: the result is true if they have."""
+        self._begin_flush(timeout)
+        await self._until(lambda: self._flushed is not None or
+                          self._group is None)
+        return self._end_flush()
 
     async def recv(self) -> Published:
         """The next message that somebody has published."""

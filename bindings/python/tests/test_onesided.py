@@ -182,6 +182,32 @@ class Groups(unittest.TestCase):
         with self.assertRaises(rdmamsg.ClosedError):
             group.try_publish(b"x")
 
+    def test_flush(self) -> None:
+        flag = rdmamsg.GroupFlag
+
+        async def main() -> None:
+            async with (
+                rdmamsg.join("239.1.2.5", flags=flag.SUBSCRIBE | flag.REPAIR)
+                as sub, rdmamsg.join(
+                    "239.1.2.5", flags=flag.PUBLISH | flag.REPAIR) as pub,
+                asyncio.timeout(BOUND)
+            ):
+                await pub.publish(b"news")
+                self.assertEqual((await sub.recv()).data, b"news")
+                while not pub.members():
+                    await asyncio.sleep(0.01)
+                self.assertEqual(pub.members()[0]["lost"], 0)
+                self.assertEqual(await pub.flush(BOUND),
+                                 rdmamsg.Flushed(1, 1, 0, 0, False))
+                self.assertTrue(await pub.flush(BOUND))
+                with self.assertRaises(rdmamsg.Unsupported):
+                    await sub.flush(BOUND)
+        asyncio.run(main())
+        with rdmamsg.Context() as ctx, ctx.join(
+                "239.1.2.5", flags=flag.PUBLISH | flag.REPAIR,
+                timeout=BOUND) as group:
+            self.assertEqual(group.flush(BOUND).members, 0)
+
     def test_asyncio(self) -> None:
         async def main() -> None:
             own = rdmamsg.GroupFlag.OWN

@@ -323,14 +323,14 @@ static void asker__asks_without_end_GETS_A_MULTIPLE(void **state)
 	end_all();
 }
 
-static void report(const struct end *by)
+static void report(const struct end *by, uint64_t id, uint8_t flags)
 {
-	const struct frame_report r = { .id = 53, .rtt = 20 };
+	const struct frame_report r = { .id = id, .rtt = 20 };
 	uint8_t payload[FRAME_REPORT_LEN];
 	const struct frame f = {
-		.type = FRAME_REPORT, .sender = pub.group->id,
-		.length = sizeof(payload), .data = payload,
-		.data_len = sizeof(payload),
+		.type = FRAME_REPORT, .flags = flags,
+		.sender = pub.group->id, .length = sizeof(payload),
+		.data = payload, .data_len = sizeof(payload),
 	};
 	const struct carrier *c = by->group->carrier;
 	const struct datagram d = {
@@ -338,7 +338,7 @@ static void report(const struct end *by)
 	};
 
 	rdmamsg__report_encode(&r, payload);
-	rdmamsg__repair_report(pub.group, &f, &d);
+	rdmamsg__subscriber_report(pub.group, &f, &d);
 }
 
 /* Each answer takes a place in the send queue. */
@@ -353,12 +353,28 @@ static void reports__of_a_flood_FEW_ARE_ANSWERED(void **state)
 	});
 	begun = rdmamsg__now_ms();
 	before = counters(&pub).sent_datagrams;
-	report(&sub[0]);
+	report(&sub[0], 53, 0);
 	assert_int_equal(counters(&pub).sent_datagrams, before + 1);
 	for (int i = 0; i < REPORTS; i++)
-		report(&sub[0]);
+		report(&sub[0], 53, 0);
 	most = (rdmamsg__now_ms() - begun) / 2 + 1;
 	assert_in_range(counters(&pub).sent_datagrams - before, 1, most);
+	end_all();
+}
+
+static void left__of_an_earlier_membership_IS_IGNORED(void **state)
+{
+	listen_only(&sub[0]);
+	join(&pub, (struct rdmamsg_group_options){
+		.flags = RDMAMSG_GROUP_PUBLISH | RDMAMSG_GROUP_REPAIR,
+	});
+	report(&sub[0], 53, FRAME_LEFT);
+	assert_int_equal(rdmamsg__subscribers(pub.group), 0);
+	report(&sub[0], 53, 0);
+	report(&sub[0], 52, FRAME_LEFT);
+	assert_int_equal(rdmamsg__subscribers(pub.group), 1);
+	report(&sub[0], 53, FRAME_LEFT);
+	assert_int_equal(rdmamsg__subscribers(pub.group), 0);
 	end_all();
 }
 
@@ -676,6 +692,7 @@ int main(void)
 		cmocka_unit_test(answer__goes_to_one_OR_TO_ALL),
 		cmocka_unit_test(asker__asks_without_end_GETS_A_MULTIPLE),
 		cmocka_unit_test(reports__of_a_flood_FEW_ARE_ANSWERED),
+		cmocka_unit_test(left__of_an_earlier_membership_IS_IGNORED),
 		cmocka_unit_test(asker__beyond_its_budget_COSTS_NO_HANDLES),
 		cmocka_unit_test(
 			way__to_an_address_that_is_dead_IS_NOT_TRIED_AGAIN),

@@ -35,6 +35,8 @@ struct end {
 	uint32_t joined, losses, closed;
 	struct rdmamsg_reason why;
 	uint32_t due, messages, gaps, lost;
+	uint32_t flushes;
+	struct rdmamsg_group_flushed flushed;	/* the last one */
 };
 
 static struct end all[1 + SUBSCRIBERS];
@@ -97,6 +99,16 @@ static inline void on_gap(struct rdmamsg_group *group,
 	m->lost += last - first + 1;
 }
 
+static inline void on_flushed(struct rdmamsg_group *group,
+			      const struct rdmamsg_group_flushed *flushed)
+{
+	struct end *m = rdmamsg_group_user(group);
+
+	m->bad |= m->closed > 0;
+	m->flushes++;
+	m->flushed = *flushed;
+}
+
 static inline void turn(int ms)
 {
 	struct pollfd fds[1 + SUBSCRIBERS];
@@ -131,7 +143,7 @@ static inline void join_all(uint32_t flags)
 	static const struct rdmamsg_group_handlers handlers = {
 		.size = sizeof(handlers), .on_joined = on_joined, .on_lost = on_lost,
 		.on_message = on_message, .on_gap = on_gap,
-		.on_closed = on_closed,
+		.on_closed = on_closed, .on_flushed = on_flushed,
 	};
 	struct rdmamsg_group_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,

@@ -461,6 +461,20 @@ extern "C" {
         group: *mut rdmamsg_group,
         op: *const rdmamsg_op,
     ) -> ::std::os::raw::c_int;
+    pub fn rdmamsg_group_flush(
+        group: *mut rdmamsg_group,
+        timeout_ms: u32,
+    ) -> ::std::os::raw::c_int;
+    pub fn rdmamsg_group_members(
+        group: *const rdmamsg_group,
+        on_member: ::std::option::Option<
+            unsafe extern "C" fn(
+                m: *const rdmamsg_group_member,
+                user: *mut ::std::os::raw::c_void,
+            ) -> ::std::os::raw::c_int,
+        >,
+        user: *mut ::std::os::raw::c_void,
+    ) -> ::std::os::raw::c_int;
     pub fn rdmamsg_group_query(
         group: *const rdmamsg_group,
         attr: *mut rdmamsg_group_attr,

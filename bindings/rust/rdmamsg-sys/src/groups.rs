@@ -133,6 +133,16 @@ pub struct rdmamsg_group_message {
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct rdmamsg_group_flushed {
+    pub size: usize,
+    pub end: u32,
+    pub members: u32,
+    pub behind: u32,
+    pub gone: u32,
+    pub uncounted: ::std::os::raw::c_int,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct rdmamsg_group_handlers {
     pub size: usize,
     pub on_joined:
@@ -168,6 +178,12 @@ pub struct rdmamsg_group_handlers {
     pub on_sent: ::std::option::Option<
         unsafe extern "C" fn(group: *mut rdmamsg_group, n: u64),
     >,
+    pub on_flushed: ::std::option::Option<
+        unsafe extern "C" fn(
+            group: *mut rdmamsg_group,
+            flushed: *const rdmamsg_group_flushed,
+        ),
+    >,
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -190,6 +206,18 @@ pub struct rdmamsg_group_options {
     pub history_ms: u32,
     pub linger_ms: u32,
     pub pkey: u32,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct rdmamsg_group_member {
+    pub size: usize,
+    pub id: u64,
+    pub gid: [u8; 16usize],
+    pub qp_num: u32,
+    pub lag: u32,
+    pub lost: u32,
+    pub rtt_us: u32,
+    pub age_ms: u32,
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

@@ -2,6 +2,7 @@
 //! Groups: publish and subscribe on RDMA multicast.
 
 use std::cell::{Cell, RefCell};
+use std::os::raw::{c_int, c_void};
 use std::ptr;
 use std::rc::Rc;
 use std::slice;
@@ -50,6 +51,7 @@ struct Handlers {
     on_writable: OnGroup,
     on_closed: OnReason,
     on_sent: Option<Box<dyn FnMut(&Group, u64)>>,
+    on_flushed: Option<Box<dyn FnMut(&Group, sys::rdmamsg_group_flushed)>>,
 }
 
 /// Options and callbacks of a group. Zeros are the defaults of
@@ -130,6 +132,8 @@ impl GroupOptions {
         on_closed(&Group, &Reason);
         /// The device has sent the n-th message, from 1.
         on_sent(&Group, u64);
+        /// The result of [`Group::flush`].
+        on_flushed(&Group, sys::rdmamsg_group_flushed);
     }
 
     setters! {
@@ -237,6 +241,25 @@ impl Group {
         check(unsafe { sys::rdmamsg_group_publish(group, p, len) })
     }
 
+    /// `on_flushed` tells when all subscribers with repair have everything.
+    pub fn flush(&self, timeout: Duration) -> Result<()> {
+        let group = self.raw()?;
+        // SAFETY: the group is open.
+        check(unsafe { sys::rdmamsg_group_flush(group, option_ms(timeout)) })
+    }
+
+    /// The subscribers that report to this publisher.
+    pub fn members(&self) -> Result<Vec<sys::rdmamsg_group_member>> {
+        let group = self.raw()?;
+        let mut all = Vec::new();
+        let to = ptr::addr_of_mut!(all).cast();
+        // SAFETY: the group is open, and add_member() expects the vector.
+        check(unsafe {
+            sys::rdmamsg_group_members(group, Some(add_member), to)
+        })?;
+        Ok(all)
+    }
+
     /// Leaves after the published messages are sent. `on_closed` follows.
     pub fn leave(&self) {
         if let Ok(group) = self.raw() {
@@ -306,7 +329,17 @@ fn table() -> sys::rdmamsg_group_handlers {
     t.on_writable = Some(on_writable);
     t.on_closed = Some(on_closed);
     t.on_sent = Some(on_sent);
+    t.on_flushed = Some(on_flushed);
     t
+}
+
+unsafe extern "C" fn add_member(
+    m: *const sys::rdmamsg_group_member,
+    user: *mut c_void,
+) -> c_int {
+    // SAFETY: members() has given the vector, and the member is valid.
+    unsafe { (*user.cast::<Vec<sys::rdmamsg_group_member>>()).push(*m) };
+    0
 }
 
 /// Calls a callback of a group, without a panic that enters the library.
@@ -415,6 +448,21 @@ unsafe extern "C" fn on_sent(group: *mut sys::rdmamsg_group, n: u64) {
     let f = |group: &Group, on: &mut Handlers| {
         if let Some(f) = &mut on.on_sent {
             f(group, n);
+        }
+    };
+    // SAFETY: the library calls this with a group of this crate.
+    unsafe { call(group, f) };
+}
+
+unsafe extern "C" fn on_flushed(
+    group: *mut sys::rdmamsg_group,
+    flushed: *const sys::rdmamsg_group_flushed,
+) {
+    // SAFETY: the result is valid during the call.
+    let flushed = unsafe { *flushed };
+    let f = |group: &Group, on: &mut Handlers| {
+        if let Some(f) = &mut on.on_flushed {
+            f(group, flushed);
         }
     };
     // SAFETY: the library calls this with a group of this crate.

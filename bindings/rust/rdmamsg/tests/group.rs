@@ -29,12 +29,17 @@ fn publishes() {
     let sent = Rc::new(Cell::new(0));
     let (j1, j2) = (joined.clone(), joined.clone());
     let (to, n) = (got.clone(), sent.clone());
+    let flushed = Rc::new(Cell::new(None));
+    let result = flushed.clone();
     let publisher = GroupOptions::new()
         .publish()
+        .repair()
         .on_joined(move |_| j1.set(j1.get() + 1))
+        .on_flushed(move |_, f| result.set(Some(f)))
         .on_sent(move |_, count| n.set(count));
     let subscriber = GroupOptions::new()
         .subscribe()
+        .repair()
         .on_joined(move |_| j2.set(j2.get() + 1))
         .on_message(move |_, msg| to.borrow_mut().extend_from_slice(msg.data));
     let publisher = Group::join(&ctx, "239.7.7.7", publisher).unwrap();
@@ -47,6 +52,11 @@ fn publishes() {
     let id = publisher.attributes().unwrap().id;
     let of_sender = subscriber.sender_stats(id).unwrap();
     assert_eq!(of_sender.received_messages, 1);
+    until(&ctx, || publisher.members().unwrap().len() == 1);
+    publisher.flush(Duration::from_secs(60)).unwrap();
+    until(&ctx, || flushed.get().is_some());
+    let all = flushed.get().unwrap();
+    assert_eq!((all.end, all.members, all.behind, all.gone), (1, 1, 0, 0));
     let no = subscriber.publish("x");
     assert!(matches!(no, Err(Error::NoPermission(_))));
     let second = subscriber.clone();

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <rdmamsg/group.h>
 #include <rdmamsg/post.h>
@@ -23,6 +24,7 @@ struct group_options {
 	callback<void()> on_writable = {};
 	callback<void(const reason &)> on_closed = {};
 	callback<void(std::uint64_t n)> on_sent = {};
+	callback<void(const rdmamsg_group_flushed &)> on_flushed = {};
 	std::uint32_t flags = 0;
 	std::string source = {};
 	std::string device = {};
@@ -66,6 +68,7 @@ public:
 		on.on_writable = on_writable;
 		on.on_closed = on_closed;
 		on.on_sent = opts.on_sent ? on_sent : nullptr;
+		on.on_flushed = on_flushed;
 		fill(o);
 		o.handlers = &on;
 		ret = rdmamsg_group_join(core.ctx(), address.c_str(), &o,
@@ -137,6 +140,10 @@ private:
 	static void on_sent(rdmamsg_group *g, std::uint64_t n)
 	{
 		tell(g, &group_options::on_sent, n);
+	}
+	static void on_flushed(rdmamsg_group *g, const rdmamsg_group_flushed *f)
+	{
+		tell(g, &group_options::on_flushed, *f);
 	}
 	static void on_closed(rdmamsg_group *g, const rdmamsg_reason *why)
 	{
@@ -210,6 +217,27 @@ public:
 	}
 	void post(const rdmamsg_op &op) { try_post(op).value(); }
 
+	/* on_flushed tells when all subscribers with repair have everything. */
+	result<void> try_flush(milliseconds timeout = forever) noexcept
+	{
+		return detail::sent(rdmamsg_group_flush(native(),
+						detail::to_option(timeout)));
+	}
+	void flush(milliseconds timeout = forever)
+	{
+		try_flush(timeout).value();
+	}
+	/* The subscribers that report to this publisher. */
+	std::vector<rdmamsg_group_member> members() const
+	{
+		std::vector<rdmamsg_group_member> all;
+
+		all.reserve(MEMBERS_MAX);	/* so that add_member cannot throw */
+		result<void>(rdmamsg_group_members(native(), add_member,
+						   &all)).value();
+		return all;
+	}
+
 	rdmamsg_group_attr attr() const
 	{
 		auto a = detail::sized<rdmamsg_group_attr>();
@@ -239,6 +267,15 @@ public:
 	}
 
 private:
+	enum { MEMBERS_MAX = 254 };
+
+	static int add_member(const rdmamsg_group_member *m, void *user)
+	{
+		static_cast<std::vector<rdmamsg_group_member> *>(user)
+			->push_back(*m);
+		return 0;
+	}
+
 	detail::group_state *state_ = nullptr;
 };
 

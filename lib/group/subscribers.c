@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The subscribers of a publisher: what they report, what the program is told of
+ * them, and a flush, which ends when all have been given what was published
+ * before.
+ */
+#include "base/base.h"
+#include "base/ctx.h"
+#include "base/loop.h"
+#include "base/timer.h"
+#include "base/util.h"
+#include "group/audience.h"
+#include "group/carrier.h"
+#include "group/group.h"
+#include "wire/frame.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdmamsg/group.h>
+
+#define RTT_MAX		100000u	/* us, that a subscriber may claim */
+#define ANSWER_LEAST_MS	2u	/* between two answers to a subscriber */
+#define ASK_LEAST	100u	/* us, between two questions of a flush */
+#define ASK_UNKNOWN	10000u	/* while the round trip is not known */
+#define ASK_MOST	100000u
+#define TIMERS		1
+
+/* ---- flush ------------------------------------------------------------- */
+
+static bool is_behind(const struct rdmamsg_group *g, const struct subscriber *s)
+{
+	return (int32_t)(s->due - g->flush.end) < 0;
+}
+
+static uint32_t count_behind(const struct rdmamsg_group *g)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < g->audience->count; i++)
+		n += is_behind(g, &g->audience->members[i]);
+	return n;
+}
+
+static void flush_done(struct rdmamsg_group *g)
+{
+	const struct rdmamsg_group_flushed f = {
+		.size = sizeof(f), .end = g->flush.end,
+		.members = g->audience->count + g->flush.gone,
+		.behind = count_behind(g), .gone = g->flush.gone,
+		.uncounted = g->audience->more,
+	};
+
+	g->flush.runs = false;
+	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->flush.timer);
+	rdmamsg__tell(&g->ctx->loop, g->on.on_flushed, g, &f);
+}
+
+/* Reports of many are spread, so a question waits for their time as well. */
+static uint32_t first_pause(const struct rdmamsg_group *g)
+{
+	const uint32_t rtt = rdmamsg__audience_rtt(g->audience);
+	const uint32_t least = max(ASK_LEAST, 2 * REPORT_SPREAD_US *
+					      g->audience->count);
+
+	return rtt ? max(2 * rtt, least) : max(ASK_UNKNOWN, least);
+}
+
+static void ask(struct rdmamsg_group *g)
+{
+	const uint64_t left = g->flush.by - min(g->flush.by,
+						rdmamsg__now_us());
+
+	if (g->state == GROUP_JOINED || g->state == GROUP_LEAVING)
+		(void)rdmamsg__group_say(g);
+	rdmamsg__timer_set_us(&g->ctx->loop.timers, &g->flush.timer,
+			      min(g->flush.pause, left));
+	g->flush.pause = min(2 * g->flush.pause, ASK_MOST);
+}
+
+static void on_timer(struct timer *t)
+{
+	struct rdmamsg_group *g = list_entry(t, struct rdmamsg_group,
+					     flush.timer);
+
+	if (rdmamsg__now_us() >= g->flush.by || !count_behind(g))
+		flush_done(g);
+	else
+		ask(g);
+}
+
+void rdmamsg__flush_end(struct rdmamsg_group *g)
+{
+	if (g->flush.runs)
+		flush_done(g);
+}
+
+int rdmamsg_group_flush(struct rdmamsg_group *g, uint32_t timeout_ms)
+{
+	int ret = g ? rdmamsg__ctx_check(g->ctx) :
+		  rdmamsg__fail(-EINVAL, "rdmamsg_group_flush: the group is "
+				"NULL");
+
+	if (ret)
+		return ret;
+	if (!g->audience)
+		return rdmamsg__fail(-EOPNOTSUPP, "rdmamsg_group_flush: "
+				     "subscribers report to publishers with "
+				     "RDMAMSG_GROUP_REPAIR only");
+	if (g->state >= GROUP_LEAVING ||
+	    (g->state != GROUP_JOINED && !g->lost))
+		return rdmamsg__fail(-ENOTCONN, "rdmamsg_group_flush: the "
+				     "group is not joined");
+	if (g->flush.runs)
+		return rdmamsg__fail(-EBUSY, "rdmamsg_group_flush: one at a "
+				     "time: wait for on_flushed");
+	g->flush.runs = true;
+	g->flush.end = g->number;
+	g->flush.gone = 0;
+	g->flush.by = timeout_ms == RDMAMSG_NONE ? UINT64_MAX :
+		      rdmamsg__now_us() + 1000ull * timeout_ms;
+	g->flush.pause = first_pause(g);
+	if (count_behind(g))
+		ask(g);
+	else
+		rdmamsg__timer_set(&g->ctx->loop.timers, &g->flush.timer, 0);
+	return 0;
+}
+
+/* ---- reports ----------------------------------------------------------- */
+
+static void forget(struct rdmamsg_group *g, struct subscriber *s)
+{
+	g->flush.gone += g->flush.runs && is_behind(g, s);
+	rdmamsg__carrier_forget_way(g->carrier, &s->way);
+	rdmamsg__audience_forget(g->audience, s);
+}
+
+void rdmamsg__subscribers_look(struct rdmamsg_group *g)
+{
+	const uint64_t now = rdmamsg__now_ms();
+	struct subscriber *s;
+
+	while ((s = rdmamsg__audience_gone(g->audience, now)))
+		forget(g, s);
+	if (g->flush.runs && !count_behind(g))
+		flush_done(g);
+}
+
+uint8_t rdmamsg__subscribers(const struct rdmamsg_group *g)
+{
+	return g->audience ? rdmamsg__audience_announced(g->audience) : 0;
+}
+
+const struct carrier_to *rdmamsg__subscriber_way(struct rdmamsg_group *g,
+						 const struct carrier_peer *at)
+{
+	struct subscriber *s = rdmamsg__audience_find(g->audience, at);
+
+	if (!s || (!s->way.ah &&
+		   rdmamsg__carrier_way(g->carrier, at, &s->way)))
+		return NULL;
+	return &s->way;
+}
+
+static void answer(struct rdmamsg_group *g, const struct carrier_peer *to)
+{
+	const struct frame f = {
+		.type = FRAME_HEARTBEAT, .flags = FRAME_REPAIRS | FRAME_ANSWER,
+		.audience = rdmamsg__subscribers(g), .sender = g->id,
+		.number = rdmamsg__group_sent(g),
+		.oldest = rdmamsg__repair_oldest(g),
+	};
+	const struct carrier_to *way = rdmamsg__subscriber_way(g, to);
+
+	if (way)
+		(void)rdmamsg__try(rdmamsg__group_send_frame(g, way, &f));
+}
+
+static void left(struct rdmamsg_group *g, const struct frame *f,
+		 const struct carrier_peer *at)
+{
+	struct subscriber *s = rdmamsg__audience_find(g->audience, at);
+
+	if (s && s->last.id == rdmamsg__report_decode(f).id)
+		forget(g, s);
+}
+
+static void reported(struct rdmamsg_group *g, const struct frame *f,
+		     const struct carrier_peer *at)
+{
+	const uint64_t now = rdmamsg__now_ms();
+	struct subscriber *s = rdmamsg__audience_place(g->audience, at);
+
+	if (!s)
+		return;
+	s->last = rdmamsg__report_decode(f);
+	s->last.rtt = min(s->last.rtt, RTT_MAX);
+	s->due = f->number;
+	s->lag = rdmamsg__group_sent(g) - s->due;
+	s->heard = now;
+	/* answers to a flood of them would leave no room for messages */
+	if (s->reports && now - min(now, s->answered) < ANSWER_LEAST_MS)
+		return;
+	if (!(s->reports++ % WAY_REPORTS))
+		rdmamsg__carrier_forget_way(g->carrier, &s->way);
+	s->answered = now;
+	answer(g, at);
+}
+
+void rdmamsg__subscriber_report(struct rdmamsg_group *g, const struct frame *f,
+				const struct datagram *d)
+{
+	if (!g->audience ||
+	    (g->state != GROUP_JOINED && g->state != GROUP_LEAVING))
+		return;
+	if (f->flags & FRAME_LEFT)
+		left(g, f, &d->from);
+	else
+		reported(g, f, &d->from);
+	rdmamsg__subscribers_look(g);
+}
+
+void rdmamsg__subscribers_quit(struct rdmamsg_group *g)
+{
+	for (uint32_t i = 0; g->audience && i < g->audience->count; i++)
+		rdmamsg__carrier_forget_way(g->carrier,
+					    &g->audience->members[i].way);
+}
+
+/* ---- diagnosis --------------------------------------------------------- */
+
+int rdmamsg_group_members(const struct rdmamsg_group *g,
+			  int (*on_member)(const struct rdmamsg_group_member *m,
+					   void *user), void *user)
+{
+	const uint64_t now = rdmamsg__now_ms();
+	int ret = g ? rdmamsg__ctx_check(g->ctx) :
+		  rdmamsg__fail(-EINVAL, "rdmamsg_group_members: the group is "
+				"NULL");
+
+	if (ret)
+		return ret;
+	if (!on_member)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_group_members: "
+				     "on_member is NULL");
+	for (uint32_t i = 0; g->audience && i < g->audience->count; i++) {
+		const struct subscriber *s = &g->audience->members[i];
+		struct rdmamsg_group_member m = {
+			.size = sizeof(m), .id = s->last.id,
+			.qp_num = s->at.qpn, .lost = s->last.lost,
+			.lag = (int32_t)s->lag > 0 ? s->lag : 0,
+			.rtt_us = s->last.rtt,
+			.age_ms = (uint32_t)(now - min(now, s->heard)),
+		};
+
+		memcpy(m.gid, &s->at.gid, sizeof(m.gid));
+		ret = on_member(&m, user);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* ---- all of them ------------------------------------------------------- */
+
+int rdmamsg__subscribers_new(struct rdmamsg_group *g)
+{
+	struct audience *a = calloc(1, sizeof(*a) + AUDIENCE_MAX *
+					       sizeof(struct subscriber));
+
+	if (!a || rdmamsg__timers_reserve(&g->ctx->loop.timers, TIMERS)) {
+		free(a);
+		return rdmamsg__fail(-ENOMEM, "no memory for a group");
+	}
+	a->members = (struct subscriber *)(a + 1);
+	rdmamsg__timer_init(&g->flush.timer, on_timer);
+	g->audience = a;
+	return 0;
+}
+
+void rdmamsg__subscribers_free(struct rdmamsg_group *g)
+{
+	if (!g->audience)
+		return;
+	rdmamsg__subscribers_quit(g);
+	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->flush.timer);
+	rdmamsg__timers_release(&g->ctx->loop.timers, TIMERS);
+	free(g->audience);
+	g->audience = NULL;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: a publisher knows its subscribers, and when all of them have what
+ * was published.
+ */
+#include "members.h"
+#include "base/util.h"
+#include "group/audience.h"
+#include "group/group.h"
+#include "soft/control/soft_ctl.h"
+
+#define LAST	SUBSCRIBERS		/* the subscriber that goes, or stops */
+
+static void drop(uint32_t share)
+{
+	struct soft_ctl_faults f = { .drop = share, .seed = 53 };
+	struct soft_ctl *ctl;
+
+	assert_int_equal(soft_ctl_open(NULL, &ctl), 0);
+	assert_int_equal(soft_ctl_faults(ctl, SOFT_CTL_ALL, &f), 0);
+	soft_ctl_close(ctl);
+}
+
+static struct rdmamsg_group_member seen[SUBSCRIBERS + 1];
+static int seen_count;
+
+static int note_member(const struct rdmamsg_group_member *m, void *user)
+{
+	assert_ptr_equal(user, seen);
+	assert_int_equal(m->size, sizeof(*m));
+	assert_true(seen_count < SUBSCRIBERS);
+	seen[seen_count++] = *m;
+	return 0;
+}
+
+static int members(void)
+{
+	seen_count = 0;
+	assert_int_equal(rdmamsg_group_members(all[0].group, note_member,
+					       seen), 0);
+	return seen_count;
+}
+
+static bool all_measured(void)
+{
+	for (int i = 0; i < members(); i++)
+		if (!seen[i].rtt_us)
+			return false;
+	return seen_count == SUBSCRIBERS;
+}
+
+static void begin(void)
+{
+	join_all(RDMAMSG_GROUP_REPAIR);
+	WAIT_FOR(members() == SUBSCRIBERS);
+}
+
+static void flush(uint32_t ms)
+{
+	all[0].flushes = 0;
+	assert_int_equal(rdmamsg_group_flush(all[0].group, ms), 0);
+	assert_int_equal(all[0].flushes, 0);
+}
+
+static void expect(uint32_t behind, uint32_t gone)
+{
+	const struct rdmamsg_group_flushed *f = &all[0].flushed;
+
+	WAIT_FOR(all[0].flushes);
+	assert_int_equal(f->size, sizeof(*f));
+	assert_int_equal(f->end, published);
+	assert_int_equal(f->members, SUBSCRIBERS);
+	assert_int_equal(f->behind, behind);
+	assert_int_equal(f->gone, gone);
+	assert_int_equal(f->uncounted, 0);
+}
+
+static void flush__with_losses_ALL_HAVE_IT(void **state)
+{
+	begin();
+	drop(200000);
+	for (int round = 0; round < 20; round++) {
+		publish(20);
+		flush(WAIT_MS);
+		expect(0, 0);
+		for (int i = 1; i <= SUBSCRIBERS; i++)
+			assert_int_equal(all[i].due, published);
+	}
+	drop(0);
+	end_all();
+}
+
+/* Lets all work but one subscriber. */
+static void turn_others(void)
+{
+	for (int i = 0; i < LAST; i++)
+		assert_true(rdmamsg_wait(all[i].ctx, 1) >= 0);
+}
+
+static void flush__one_stands_still_IS_BEHIND(void **state)
+{
+	begin();
+	publish(1);
+	WAIT_FOR(all[LAST].due == published);
+	published++;
+	assert_int_equal(rdmamsg_group_publish(all[0].group, content + 1,
+					       length_of(1)), 0);
+	flush(300);
+	UNTIL_BY(turn_others(), all[0].flushes);
+	assert_int_equal(all[0].flushed.behind, 1);
+	assert_int_equal(all[0].flushed.gone, 0);
+	assert_int_equal(members(), SUBSCRIBERS);
+	/* and when it goes on it has it */
+	flush(WAIT_MS);
+	expect(0, 0);
+	end_all();
+}
+
+static void flush__one_goes_IS_GONE(void **state)
+{
+	begin();
+	assert_int_equal(rdmamsg_group_publish(all[0].group, content + 1,
+					       length_of(1)), 0);
+	published++;
+	flush(WAIT_MS);
+	rdmamsg_close(all[LAST].ctx);
+	all[LAST].ctx = NULL;
+	UNTIL_BY(turn_others(), all[0].flushes);
+	assert_int_equal(all[0].flushed.members, SUBSCRIBERS);
+	assert_int_equal(all[0].flushed.behind, 0);
+	assert_int_equal(all[0].flushed.gone, 1);
+	assert_int_equal(members(), SUBSCRIBERS - 1);
+	end_all();
+}
+
+static void flush__nobody_IS_OVER_AT_ONCE(void **state)
+{
+	begin();
+	for (int i = 1; i <= SUBSCRIBERS; i++)
+		rdmamsg_group_leave(all[i].group);
+	WAIT_FOR(!members());
+	flush(WAIT_MS);
+	WAIT_FOR(all[0].flushes);
+	assert_int_equal(all[0].flushed.members, 0);
+	assert_int_equal(all[0].flushed.gone, 0);
+	end_all();
+}
+
+static void flush__left_meanwhile_IS_TOLD_FIRST(void **state)
+{
+	begin();
+	drop(1000000);
+	publish(1);
+	flush(WAIT_MS);
+	rdmamsg_group_leave(all[0].group);
+	WAIT_FOR(all[0].closed);
+	assert_int_equal(all[0].flushes, 1);
+	assert_false(all[0].bad);
+	assert_int_equal(all[0].flushed.behind + all[0].flushed.gone,
+			 SUBSCRIBERS);
+	drop(0);
+	end_all();
+}
+
+static void flush__wrong_FAILS(void **state)
+{
+	assert_int_equal(rdmamsg_group_flush(NULL, 1), -EINVAL);
+	assert_int_equal(rdmamsg_group_members(NULL, note_member, NULL),
+			 -EINVAL);
+	join_all(0);
+	assert_int_equal(rdmamsg_group_flush(all[0].group, 1), -EOPNOTSUPP);
+	assert_int_equal(rdmamsg_group_flush(all[1].group, 1), -EOPNOTSUPP);
+	assert_int_equal(members(), 0);
+	end_all();
+	begin();
+	flush(WAIT_MS);
+	assert_int_equal(rdmamsg_group_flush(all[0].group, 1), -EBUSY);
+	assert_int_equal(rdmamsg_group_members(all[0].group, NULL, NULL),
+			 -EINVAL);
+	rdmamsg_group_leave(all[0].group);
+	assert_int_equal(rdmamsg_group_flush(all[0].group, 1), -ENOTCONN);
+	end_all();
+}
+
+static int stop(const struct rdmamsg_group_member *m, void *user)
+{
+	++*(int *)user;
+	return 53;
+}
+
+static void members__ARE_SEEN(void **state)
+{
+	int calls = 0;
+
+	begin();
+	WAIT_FOR(all_measured());
+	for (int i = 0; i < SUBSCRIBERS; i++) {
+		assert_int_equal(seen[i].lag, 0);
+		assert_int_equal(seen[i].lost, 0);
+		assert_true(seen[i].age_ms < WAIT_MS);
+		for (int k = 0; k < i; k++)
+			assert_true(seen[i].id != seen[k].id);
+	}
+	assert_int_equal(rdmamsg_group_members(all[0].group, stop, &calls),
+			 53);
+	assert_int_equal(calls, 1);
+	publish(1);
+	(void)members();
+	for (int i = 0; i < SUBSCRIBERS; i++)
+		assert_in_range(seen[i].lag, 0, 1);
+	end_all();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(flush__with_losses_ALL_HAVE_IT),
+		cmocka_unit_test(flush__one_stands_still_IS_BEHIND),
+		cmocka_unit_test(flush__one_goes_IS_GONE),
+		cmocka_unit_test(flush__nobody_IS_OVER_AT_ONCE),
+		cmocka_unit_test(flush__left_meanwhile_IS_TOLD_FIRST),
+		cmocka_unit_test(flush__wrong_FAILS),
+		cmocka_unit_test(members__ARE_SEEN),
+	};
+
+	return run_members("flush", tests, sizeof(tests) / sizeof(*tests));
+}
