@@ -2880,6 +2880,34 @@ topic_confirm()
 		--repair --confirm --timeout=1 $group <lines
 }
 
+# A subscriber that joins late has what was kept, and then what follows.
+topic_backlog()
+{
+	mkfifo input
+	"$pub" -v -a "$addr" --repair $group <input 2>told &
+	publisher=$!
+	exec 9>input
+	await grep -q '^joined' told
+	"$sub" -v -a "$addr" --count=50 $group >got 2>told.sub &
+	server=$!
+	await grep -q '^joined' told.sub
+	seq 50 >&9
+	server_ends 0
+	"$sub" -v -a "$addr" --repair --backlog=20 --count=21 --json $group \
+		>got 2>told.sub &
+	server=$!
+	await grep -q '20 messages of sender' told.sub
+	echo last >&9
+	server_ends 0
+	exec 9>&-
+	wait $publisher
+	[ "$(wc -l <got)" -eq 21 ]
+	[ "$(grep -c '"backlog": true' got)" -eq 20 ]
+	grep -q '"number": 30, "backlog": true, "data": "31"' got
+	tail -n 1 got | grep -q '"number": 50, "data": "last"'
+	rm input
+}
+
 # A signal ends a publisher that lingers, and the first one may come before.
 topic_interrupted()
 {
@@ -3073,6 +3101,7 @@ topic_mistakes()
 	complains 2 'needs --messages' "$pub" -S 10 $group
 	complains 2 'needs --repair' "$pub" --linger=1 $group
 	complains 2 'needs --repair' "$pub" --confirm $group
+	complains 2 'needs --repair' "$sub" --backlog=1 $group
 	complains 2 'a number from 1 to 254' "$pub" --repair --confirm=0 $group
 	complains 2 'the MTU bounds' "$sub" --raw --max-message=9 $group
 	complains 2 'a number from 1' "$pub" --max-message=0 $group
@@ -3775,6 +3804,7 @@ run topic-cut-short topic_cut_short
 run topic-json topic_json
 run topic-names topic_names
 run topic-confirm topic_confirm
+run topic-backlog topic_backlog
 run topic-interrupted topic_interrupted
 run topic-file topic_file
 run topic-mistakes topic_mistakes

@@ -359,7 +359,7 @@ static void on_published(struct rdmamsg_group *group,
 {
 	const struct pyr_published head = {
 		msg->sender->id, msg->number, msg->imm, msg->has_imm,
-		msg->sender->qp_num
+		msg->sender->qp_num, msg->is_backlog != 0, 0
 	};
 	struct pyr_owner *owner = rdmamsg_group_user(group);
 	char *bytes;
@@ -382,6 +382,19 @@ static void on_gap(struct rdmamsg_group *group,
 		return;
 	e->value = sender->id;
 	e->object = (uint64_t)first << 32 | last;
+}
+
+static void on_backlog(struct rdmamsg_group *group,
+		       const struct rdmamsg_group_sender *sender,
+		       uint32_t first, uint32_t count, int less)
+{
+	struct pyr_event *e = push_group(group, PYR_BACKLOG, NULL);
+
+	if (!e)
+		return;
+	e->value = sender->id;
+	e->object = (uint64_t)first << 32 | count;
+	e->status = less != 0;
 }
 
 static void on_group_writable(struct rdmamsg_group *group)
@@ -417,6 +430,7 @@ const struct rdmamsg_group_handlers *pyr_group_handlers(void)
 		.on_writable = on_group_writable,
 		.on_closed = on_left,
 		.on_flushed = on_flushed,
+		.on_backlog = on_backlog,
 	};
 
 	return &on;

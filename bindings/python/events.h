@@ -28,6 +28,7 @@ enum pyr_kind {
 	PYR_PUBLISHED,		/* struct pyr_published, payload */
 	PYR_GAP,		/* value: sender; object: first << 32 | last */
 	PYR_GROUP_WRITABLE,
+	PYR_BACKLOG,		/* as PYR_GAP; status: less */
 	PYR_FLUSHED,		/* struct rdmamsg_group_flushed */
 	PYR_LEFT,		/* status; text */
 	/* of a team */
@@ -61,6 +62,8 @@ struct pyr_published {
 	uint32_t imm;
 	uint32_t has_imm;
 	uint32_t qp_num;
+	uint32_t is_backlog;
+	uint32_t zero;
 };
 
 /* Events that Python has taken, valid until the next pyr_take(). */

@@ -45,6 +45,7 @@ struct rdmamsg_group_message {
 	int has_imm;
 	uint32_t imm;			/* immediate data, host order */
 	const void *grh;		/* the datagram's GRH, 40 bytes */
+	int is_backlog;			/* see on_backlog */
 };
 
 /* The result of rdmamsg_group_flush(). */
@@ -105,6 +106,15 @@ struct rdmamsg_group_handlers {
 	 */
 	void (*on_flushed)(struct rdmamsg_group *group,
 			   const struct rdmamsg_group_flushed *flushed);
+	/*
+	 * With the option backlog, before the first message of each sender:
+	 * 'count' messages from 'first' on were published before this member
+	 * has heard the sender. They follow, with is_backlog. less: the sender
+	 * had published more that was wanted, and does not keep it.
+	 */
+	void (*on_backlog)(struct rdmamsg_group *group,
+			   const struct rdmamsg_group_sender *sender,
+			   uint32_t first, uint32_t count, int less);
 };
 
 /* 0 and NULL: the default, which the comment gives. */
@@ -133,6 +143,14 @@ struct rdmamsg_group_options {
 	uint32_t history_ms;		/* each at least; 100 */
 	uint32_t linger_ms;		/* repairs after leaving; 500 */
 	uint32_t pkey;			/* P_Key on the way; any */
+	/*
+	 * A subscriber with RDMAMSG_GROUP_REPAIR gets the last messages first
+	 * that each publisher has kept: at most so many, with so many bytes,
+	 * and not older than that. 0: no such bound; all three 0: none.
+	 */
+	uint32_t backlog;		/* messages */
+	uint32_t backlog_bytes;
+	uint32_t backlog_ms;
 };
 
 /*

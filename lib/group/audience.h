@@ -28,6 +28,10 @@ struct subscriber {
 	uint32_t lag;			/* messages, when it has reported */
 	uint32_t reports;		/* that were answered */
 	uint64_t heard, answered;	/* ms */
+	uint64_t nonce;			/* to prove its address; 0: none */
+	bool granted;			/* a backlog, from here on: */
+	uint32_t first;
+	bool less;			/* than it has wished for */
 };
 
 struct audience {

@@ -67,6 +67,11 @@ struct member {
 	uint32_t rtt;			/* us; 0: not known */
 	bool owes;			/* a report, when this one is due: */
 	uint32_t owed;
+	/* the backlog, see backlog.c */
+	bool wishes;			/* frames wait for the offer */
+	bool in_backlog;
+	uint32_t joined_at;		/* the first number that was heard */
+	uint64_t nonce;			/* of the offer; 0: none yet */
 	struct rdmamsg_group_stats st;
 	bool ended;			/* END has come: only late frames */
 };
@@ -256,6 +261,14 @@ void rdmamsg__repair_nack(struct rdmamsg_group *g, const struct frame *f,
 			  const struct datagram *d);
 /* A message was sent: a heartbeat follows, if no other message does. */
 void rdmamsg__repair_beat(struct rdmamsg_group *g);
+/*
+ * An asker has proved its address: returns the first of the messages below
+ * 'end' that it wants and that are kept, and allows it to ask for them. Sets
+ * *less if there were more.
+ */
+uint32_t rdmamsg__repair_grant(struct rdmamsg_group *g,
+			       const struct carrier_peer *at, uint32_t end,
+			       const struct frame_wish *w, bool *less);
 /* Returns true if requests wait for their answers. */
 bool rdmamsg__repair_pending(const struct rdmamsg_group *g);
 /*
@@ -305,12 +318,24 @@ void rdmamsg__ask_joined(struct rdmamsg_group *g);
 /* A frame of this member has arrived. 'repaired': it was missing. */
 void rdmamsg__ask_heard(struct member *m, bool repaired);
 
+/* backlog.c: what a publisher has kept, for a subscriber that joins */
+/* The first frame of a member: it may wish for a backlog. */
+void rdmamsg__backlog_begin(struct member *m, const struct frame *f);
+/* Returns true if the frame comes too early, and will be repeated. */
+bool rdmamsg__backlog_holds(struct member *m, const struct frame *f);
+/* The answer to a REPORT. */
+void rdmamsg__backlog_offered(struct member *m, const struct frame *f);
+/* The publisher has not answered for long. */
+void rdmamsg__backlog_give_up(struct member *m);
+
 /* report.c: the reports of a subscriber */
 void rdmamsg__report_init(struct rdmamsg_group *g);
 /* The group was joined again. */
 void rdmamsg__report_joined(struct rdmamsg_group *g);
 /* A frame of this member has arrived. */
 void rdmamsg__report_heard(struct member *m);
+/* Reports now. */
+void rdmamsg__report(struct member *m);
 /* It wants a report once the program was given all below this number. */
 void rdmamsg__report_asked(struct member *m, uint32_t number);
 /* The group is being left: tells all publishers. */

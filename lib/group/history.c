@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/util.h"
 #include "group/gather.h"
 #include "group/history.h"
 
@@ -69,7 +70,7 @@ int rdmamsg__history_add(struct history *h, const struct gather *from,
 		return -ENOMEM;
 	*k = (struct kept){
 		.when = when, .number = h->next, .len = len,
-		.before = h->published,
+		.before = h->published, .bytes_before = h->added,
 	};
 	rdmamsg__gather_copy(from, 0, k->data, len);
 	while (h->oldest != h->next &&
@@ -77,6 +78,7 @@ int rdmamsg__history_add(struct history *h, const struct gather *from,
 		drop_oldest(h);
 	h->ring[h->next++ & h->mask] = k;
 	h->bytes += len;
+	h->added += len;
 	*ret = k;
 	return 0;
 }
@@ -86,26 +88,67 @@ void rdmamsg__history_take_back(struct history *h)
 	struct kept **at = &h->ring[--h->next & h->mask];
 
 	h->bytes -= (*at)->len;
+	h->added -= (*at)->len;
 	free(*at);
 	*at = NULL;
 }
 
-uint64_t rdmamsg__history_since(const struct history *h, uint64_t when)
+static uint64_t when_of(const struct kept *k)
 {
-	uint32_t first = 0, count = h->next - h->oldest;
+	return k->when;
+}
+
+static uint64_t bytes_before(const struct kept *k)
+{
+	return k->bytes_before;
+}
+
+/* Returns the first number whose value is at least this; they do not fall. */
+static uint32_t search(const struct history *h,
+		       uint64_t (*value)(const struct kept *k), uint64_t least)
+{
+	uint32_t first = h->oldest, count = h->next - h->oldest;
 
 	while (count) {
-		uint32_t half = count / 2, at = h->oldest + first + half;
+		const uint32_t half = count / 2;
 
-		if (h->ring[at & h->mask]->when < when) {
+		if (value(h->ring[(first + half) & h->mask]) < least) {
 			first += half + 1;
 			count -= half + 1;
 		} else {
 			count = half;
 		}
 	}
-	first += h->oldest;
-	return first == h->next ? h->published : h->ring[first & h->mask]->before;
+	return first;
+}
+
+uint64_t rdmamsg__history_since(const struct history *h, uint64_t when)
+{
+	return rdmamsg__history_before(h, search(h, when_of, when));
+}
+
+uint64_t rdmamsg__history_before(const struct history *h, uint32_t number)
+{
+	const struct kept *k = rdmamsg__history_find(h, number);
+
+	return k ? k->before : h->published;
+}
+
+uint32_t rdmamsg__history_backlog(const struct history *h, uint32_t end,
+				  uint32_t messages, uint64_t bytes,
+				  uint64_t when)
+{
+	const uint32_t count = end - h->oldest;
+	const struct kept *k = rdmamsg__history_find(h, end);
+	const uint64_t sum = k ? k->bytes_before : h->added;
+	uint32_t skip = count - min(count, messages);
+
+	if (count > h->next - h->oldest)
+		return end;
+	skip = max(skip, search(h, when_of, when) - h->oldest);
+	skip = max(skip, search(h, bytes_before, sum - min(sum, bytes)) -
+			 h->oldest);
+	return h->oldest + min(skip, count);
 }
 
 const struct kept *rdmamsg__history_find(const struct history *h,

@@ -15,6 +15,7 @@ struct gather;
 struct kept {
 	uint64_t when;			/* ms, time of publishing */
 	uint64_t before;		/* history.published at that time */
+	uint64_t bytes_before;		/* history.added at that time */
 	uint32_t number, len;
 	uint8_t data[];
 };
@@ -25,6 +26,7 @@ struct history {
 	uint32_t oldest, next;		/* kept: oldest <= number < next */
 	size_t bytes, max_bytes;	/* of data */
 	uint64_t published;		/* datagrams; the owner sets it */
+	uint64_t added;			/* bytes, ever */
 };
 
 /* Numbers begin with 'first'. 'messages' is a power of two. -ENOMEM */
@@ -49,6 +51,15 @@ void rdmamsg__history_take_back(struct history *h);
  * not older than 'when', or history.published if there is none.
  */
 uint64_t rdmamsg__history_since(const struct history *h, uint64_t when);
+/*
+ * Returns the first of the messages below 'end' that are kept, at most as many
+ * and with as many bytes, and not older than 'when'; 'end' if there is none.
+ */
+uint32_t rdmamsg__history_backlog(const struct history *h, uint32_t end,
+				  uint32_t messages, uint64_t bytes,
+				  uint64_t when);
+/* Returns history.published before this message, or now if it is not kept. */
+uint64_t rdmamsg__history_before(const struct history *h, uint32_t number);
 /* Returns NULL if the message is not published yet, or not kept any more. */
 const struct kept *rdmamsg__history_find(const struct history *h,
 					 uint32_t number);

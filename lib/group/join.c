@@ -107,6 +107,11 @@ static int take_options(struct rdmamsg_group *g,
 		return rdmamsg__fail(-EINVAL, "RDMAMSG_GROUP_UNORDERED needs "
 				     "RDMAMSG_GROUP_REPAIR: without it no "
 				     "message waits for another");
+	if ((o->backlog || o->backlog_bytes || o->backlog_ms) &&
+	    !(o->flags & RDMAMSG_GROUP_REPAIR))
+		return rdmamsg__fail(-EINVAL, "backlog needs "
+				     "RDMAMSG_GROUP_REPAIR: without it "
+				     "publishers keep nothing");
 	if (!(o->flags & BOTH))
 		o->flags |= BOTH;
 	ret = o->pkey ? rdmamsg__cm_pkey_valid(o->pkey) : 0;

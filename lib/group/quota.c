@@ -77,6 +77,12 @@ struct asker *rdmamsg__quota_of(struct quota *of,
 	return a;
 }
 
+void rdmamsg__quota_grant(struct asker *a, uint64_t more,
+			  const struct quota_sent *sent)
+{
+	add(a, more, QUOTA_TIMES * sent->kept);
+}
+
 struct asker *rdmamsg__quota_of_all(struct quota *of,
 				     const struct quota_sent *sent)
 {

@@ -47,6 +47,9 @@ struct quota_sent {
 struct asker *rdmamsg__quota_of(struct quota *of,
 				 const struct carrier_peer *by,
 				 const struct quota_sent *sent);
+/* Grants an asker that has proved its address so many more. */
+void rdmamsg__quota_grant(struct asker *a, uint64_t more,
+			  const struct quota_sent *sent);
 /* Returns all members together. */
 struct asker *rdmamsg__quota_of_all(struct quota *of,
 				     const struct quota_sent *sent);

@@ -39,6 +39,8 @@ static void on_message(struct stream *s, uint32_t number, const void *data,
 	struct member *m = member_of(s);
 	const struct rdmamsg_group_message msg = {
 		.data = data, .len = len, .number = number, .sender = &m->who,
+		.is_backlog = m->in_backlog &&
+			      (int32_t)(number - m->joined_at) < 0,
 	};
 
 	if (m->group->state != GROUP_JOINED)
@@ -250,6 +252,7 @@ static struct member *member_new(struct rdmamsg_group *g,
 	set_place(m, d);
 	list_add(&g->members, &m->node);
 	g->member_count++;
+	rdmamsg__backlog_begin(m, f);
 	return m;
 }
 
@@ -398,6 +401,10 @@ static void take(struct member *m, const struct frame *f)
 	}
 	if (unlikely(g->sweep.pos < 0))
 		rdmamsg__timer_set(&g->ctx->loop.timers, &g->sweep, LOOK_MS);
+	if (unlikely(m->wishes) && rdmamsg__backlog_holds(m, f)) {
+		rdmamsg__report_heard(m);
+		return;
+	}
 	switch (f->type) {
 	case FRAME_DATA:
 		repaired = data(m, f);
@@ -422,6 +429,8 @@ static void take(struct member *m, const struct frame *f)
 		rdmamsg__stream_give_up(&m->stream, f->oldest);
 	rdmamsg__ask_heard(m, repaired);
 	rdmamsg__report_heard(m);
+	if (unlikely(m->in_backlog))
+		m->in_backlog = (int32_t)(m->stream.next - m->joined_at) < 0;
 }
 
 void rdmamsg__group_datagram(struct rdmamsg_group *g,
@@ -471,6 +480,7 @@ static void answered(struct member *m, const struct frame *f)
 	m->heard = rdmamsg__about_ms();
 	m->audience = f->audience;
 	rdmamsg__report_answered(m);
+	rdmamsg__backlog_offered(m, f);
 }
 
 static void for_subscriber(struct member *m, const struct frame *f)

@@ -31,6 +31,7 @@
 #define BEAT_US		10000u	/* after a message, at most; doubles */
 #define BEAT_LEAST	100u	/* us, for what timers cost */
 #define BEAT_MAX_US	2000000u
+#define GRANTED		2u	/* times what is granted: repairs are lost */
 #define TIMERS		4
 #define RANGES		80u	/* of a request, as ask.c sends them */
 #define RECENT_MS	1000u	/* an asker has received what is younger */
@@ -338,6 +339,25 @@ void rdmamsg__repair_beat(struct rdmamsg_group *g)
 uint32_t rdmamsg__repair_oldest(const struct rdmamsg_group *g)
 {
 	return g->repair ? g->repair->history.oldest : g->number;
+}
+
+uint32_t rdmamsg__repair_grant(struct rdmamsg_group *g,
+			       const struct carrier_peer *at, uint32_t end,
+			       const struct frame_wish *w, bool *less)
+{
+	const struct quota_sent s = sent_so_far(g);
+	const struct history *h = &g->repair->history;
+	const uint32_t most = w->messages ? w->messages : UINT32_MAX;
+	const uint64_t bytes = w->bytes ? w->bytes : UINT64_MAX;
+	const uint64_t when = w->ms ? s.now - min(s.now, (uint64_t)w->ms) : 0;
+	const uint32_t first = rdmamsg__history_backlog(h, end, most, bytes,
+							when);
+
+	*less = first == h->oldest && first && end - first < most;
+	rdmamsg__quota_grant(rdmamsg__quota_of(&g->repair->quota, at, &s),
+			     GRANTED * (s.published -
+					rdmamsg__history_before(h, first)), &s);
+	return first;
 }
 
 bool rdmamsg__repair_pending(const struct rdmamsg_group *g)

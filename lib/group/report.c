@@ -21,6 +21,7 @@
 #define FIRST_MANY_US	1000000u
 #define AGAIN_US	5000u	/* an answer may take, at first; doubles */
 #define LONGEST_US	1000000u
+#define WISHES		8u	/* without an answer, in 1.3 s */
 #define TOGETHER_US	16u	/* times the number of publishers */
 
 static void set_timer(struct rdmamsg_group *g)
@@ -45,14 +46,21 @@ static void send_report(struct rdmamsg_group *g, struct member *m,
 		.id = g->id, .rtt = m->rtt,
 		.lost = (uint32_t)m->st.lost_messages,
 	};
-	uint8_t payload[FRAME_REPORT_LEN];
+	const struct frame_wish w = {
+		.nonce = m->nonce, .messages = g->opts.backlog,
+		.bytes = g->opts.backlog_bytes, .ms = g->opts.backlog_ms,
+	};
+	const uint32_t len = FRAME_REPORT_LEN + (m->wishes ? FRAME_WISH_LEN : 0);
+	uint8_t payload[FRAME_REPORT_LEN + FRAME_WISH_LEN];
 	const struct frame f = {
-		.type = FRAME_REPORT, .flags = flags, .sender = m->who.id,
-		.number = m->stream.next, .length = sizeof(payload),
-		.data = payload, .data_len = sizeof(payload),
+		.type = FRAME_REPORT, .sender = m->who.id, .length = len,
+		.flags = (uint8_t)(flags | (m->wishes ? FRAME_WISH : 0)),
+		.number = m->wishes ? m->joined_at : m->stream.next,
+		.data = payload, .data_len = len,
 	};
 
 	rdmamsg__report_encode(&r, payload);
+	rdmamsg__wish_encode(&w, payload + FRAME_REPORT_LEN);
 	(void)rdmamsg__member_send(m, &f);
 }
 
@@ -72,7 +80,11 @@ static void report(struct member *m, uint64_t now)
 		m->report_at = 0;
 		return;
 	}
-	if (!m->rtt && m->audience < FRAME_AUDIENCE_MANY) {
+	if (m->wishes && m->unanswered == WISHES)
+		rdmamsg__backlog_give_up(m);
+	if (g->state != GROUP_JOINED)
+		return;
+	if (m->wishes || (!m->rtt && m->audience < FRAME_AUDIENCE_MANY)) {
 		us = min(us, AGAIN_US << min(m->unanswered, 10u));
 		m->unanswered++;
 	}
@@ -81,6 +93,13 @@ static void report(struct member *m, uint64_t now)
 	m->reported_at = now;
 	m->report_at = now + about(g, us);
 	send_report(g, m, 0);
+}
+
+void rdmamsg__report(struct member *m)
+{
+	report(m, rdmamsg__now_us());
+	rdmamsg__timer_by(&m->group->ctx->loop.timers, &m->group->report,
+			  m->report_at);
 }
 
 static void on_timer(struct timer *t)
@@ -98,6 +117,8 @@ static void on_timer(struct timer *t)
 
 		if (m->report_at && m->report_at <= soon)
 			report(m, now);
+		if (g->state != GROUP_JOINED)
+			return;
 	}
 	set_timer(g);
 }

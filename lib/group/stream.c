@@ -292,6 +292,12 @@ static void start(struct stream *s, uint32_t number)
 	s->heard = (struct stream_place){ number, 0 };
 }
 
+void rdmamsg__stream_begin(struct stream *s, uint32_t first, uint32_t end)
+{
+	start(s, first);
+	rdmamsg__stream_sent(s, end);
+}
+
 void rdmamsg__stream_give_up(struct stream *s, uint32_t number)
 {
 	if (!s->started || !before(s->next, number))

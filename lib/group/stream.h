@@ -80,6 +80,11 @@ int rdmamsg__stream_unorder(struct stream *s);
 void rdmamsg__stream_fini(struct stream *s);
 enum stream_result rdmamsg__stream_data(struct stream *s,
 					const struct frame *f);
+/*
+ * Starts with this number, instead of with the next fragment. All messages
+ * below 'end' were sent.
+ */
+void rdmamsg__stream_begin(struct stream *s, uint32_t first, uint32_t end);
 /* The sender has sent all messages below this number. */
 void rdmamsg__stream_sent(struct stream *s, uint32_t number);
 /* Gives up missing messages below this number. */

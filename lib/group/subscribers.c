@@ -19,6 +19,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include <rdmamsg/group.h>
 
@@ -166,18 +167,48 @@ const struct carrier_to *rdmamsg__subscriber_way(struct rdmamsg_group *g,
 	return &s->way;
 }
 
-static void answer(struct rdmamsg_group *g, const struct carrier_peer *to)
+static void answer(struct rdmamsg_group *g, const struct subscriber *s,
+		   bool wishes)
 {
-	const struct frame f = {
-		.type = FRAME_HEARTBEAT, .flags = FRAME_REPAIRS | FRAME_ANSWER,
-		.audience = rdmamsg__subscribers(g), .sender = g->id,
-		.number = rdmamsg__group_sent(g),
-		.oldest = rdmamsg__repair_oldest(g),
+	const struct frame_offer o = {
+		.nonce = s->nonce, .first = s->first, .granted = s->granted,
+		.less = s->less,
 	};
-	const struct carrier_to *way = rdmamsg__subscriber_way(g, to);
+	uint8_t payload[FRAME_OFFER_LEN];
+	const struct frame f = {
+		.type = FRAME_HEARTBEAT, .audience = rdmamsg__subscribers(g),
+		.flags = FRAME_REPAIRS | FRAME_ANSWER |
+			 (wishes ? FRAME_WISH : 0u),
+		.sender = g->id, .number = rdmamsg__group_sent(g),
+		.oldest = rdmamsg__repair_oldest(g), .data = payload,
+		.data_len = wishes ? sizeof(payload) : 0,
+	};
+	const struct carrier_to *way = rdmamsg__subscriber_way(g, &s->at);
 
+	rdmamsg__offer_encode(&o, payload);
 	if (way)
 		(void)rdmamsg__try(rdmamsg__group_send_frame(g, way, &f));
+}
+
+/* Returns true if it has proved where it is, and gets a backlog. */
+static bool grant(struct rdmamsg_group *g, struct subscriber *s,
+		  const struct frame *f, const struct frame_wish *w)
+{
+	if (s->granted || !s->nonce || w->nonce != s->nonce)
+		return false;
+	s->granted = true;
+	s->first = rdmamsg__repair_grant(g, &s->at, f->number, w, &s->less);
+	return true;
+}
+
+/* One that has another id is another subscriber, at the same place. */
+static void identify(struct subscriber *s, const struct frame_report *r)
+{
+	if (s->nonce && s->last.id == r->id)
+		return;
+	s->granted = false;
+	if (getrandom(&s->nonce, sizeof(s->nonce), 0) != sizeof(s->nonce))
+		s->nonce = 0;		/* and is granted nothing */
 }
 
 static void left(struct rdmamsg_group *g, const struct frame *f,
@@ -193,22 +224,31 @@ static void reported(struct rdmamsg_group *g, const struct frame *f,
 		     const struct carrier_peer *at)
 {
 	const uint64_t now = rdmamsg__now_ms();
+	const struct frame_report r = rdmamsg__report_decode(f);
 	struct subscriber *s = rdmamsg__audience_place(g->audience, at);
+	struct frame_wish w;
+	bool wishes, granted = false;
 
 	if (!s)
 		return;
-	s->last = rdmamsg__report_decode(f);
+	wishes = !rdmamsg__wish_decode(&w, f);
+	if (wishes) {
+		identify(s, &r);
+		granted = grant(g, s, f, &w);
+	}
+	s->last = r;
 	s->last.rtt = min(s->last.rtt, RTT_MAX);
 	s->due = f->number;
 	s->lag = rdmamsg__group_sent(g) - s->due;
 	s->heard = now;
 	/* answers to a flood of them would leave no room for messages */
-	if (s->reports && now - min(now, s->answered) < ANSWER_LEAST_MS)
+	if (s->reports && now - min(now, s->answered) < ANSWER_LEAST_MS &&
+	    !granted)
 		return;
 	if (!(s->reports++ % WAY_REPORTS))
 		rdmamsg__carrier_forget_way(g->carrier, &s->way);
 	s->answered = now;
-	answer(g, at);
+	answer(g, s, wishes);
 }
 
 void rdmamsg__subscriber_report(struct rdmamsg_group *g, const struct frame *f,

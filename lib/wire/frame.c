@@ -33,9 +33,27 @@ struct wire_report {
 	uint32_t lost;
 };
 
+struct wire_wish {
+	uint64_t nonce;
+	uint32_t messages;
+	uint32_t bytes;
+	uint32_t ms;
+	uint32_t zero;
+};
+
+struct wire_offer {
+	uint64_t nonce;
+	uint32_t first;
+	uint8_t granted;
+	uint8_t less;
+	uint16_t zero;
+};
+
 _Static_assert(sizeof(struct wire_frame) == FRAME_HDR_LEN, "wire frame");
 _Static_assert(sizeof(struct wire_range) == FRAME_RANGE_LEN, "wire range");
 _Static_assert(sizeof(struct wire_report) == FRAME_REPORT_LEN, "wire report");
+_Static_assert(sizeof(struct wire_wish) == FRAME_WISH_LEN, "wire wish");
+_Static_assert(sizeof(struct wire_offer) == FRAME_OFFER_LEN, "wire offer");
 
 void rdmamsg__frame_encode(const struct frame *f,
 			   uint8_t out[static FRAME_HDR_LEN])
@@ -144,4 +162,55 @@ struct frame_report rdmamsg__report_decode(const struct frame *report)
 		.id = le64toh(w.id), .rtt = le32toh(w.rtt),
 		.lost = le32toh(w.lost),
 	};
+}
+
+void rdmamsg__wish_encode(const struct frame_wish *v,
+			  uint8_t out[static FRAME_WISH_LEN])
+{
+	const struct wire_wish w = {
+		.nonce = htole64(v->nonce), .messages = htole32(v->messages),
+		.bytes = htole32(v->bytes), .ms = htole32(v->ms),
+	};
+
+	memcpy(out, &w, sizeof(w));
+}
+
+int rdmamsg__wish_decode(struct frame_wish *v, const struct frame *report)
+{
+	struct wire_wish w;
+
+	if (!(report->flags & FRAME_WISH) ||
+	    report->data_len < FRAME_REPORT_LEN + sizeof(w))
+		return -EPROTO;
+	memcpy(&w, report->data + FRAME_REPORT_LEN, sizeof(w));
+	*v = (struct frame_wish){
+		.nonce = le64toh(w.nonce), .messages = le32toh(w.messages),
+		.bytes = le32toh(w.bytes), .ms = le32toh(w.ms),
+	};
+	return 0;
+}
+
+void rdmamsg__offer_encode(const struct frame_offer *o,
+			   uint8_t out[static FRAME_OFFER_LEN])
+{
+	const struct wire_offer w = {
+		.nonce = htole64(o->nonce), .first = htole32(o->first),
+		.granted = o->granted, .less = o->less,
+	};
+
+	memcpy(out, &w, sizeof(w));
+}
+
+int rdmamsg__offer_decode(struct frame_offer *o, const struct frame *answer)
+{
+	struct wire_offer w;
+
+	if (!(answer->flags & FRAME_WISH) || answer->data_len < sizeof(w))
+		return -EPROTO;
+	memcpy(&w, answer->data, sizeof(w));
+	*o = (struct frame_offer){
+		.nonce = le64toh(w.nonce), .first = le32toh(w.first),
+		.granted = w.granted, .less = w.less,
+	};
+	return 0;
 }

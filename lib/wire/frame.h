@@ -11,6 +11,7 @@
 #ifndef RDMAMSG_LIB_FRAME_H
 #define RDMAMSG_LIB_FRAME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,8 @@
 #define FRAME_HDR_LEN	32
 #define FRAME_RANGE_LEN	12
 #define FRAME_REPORT_LEN	16
+#define FRAME_WISH_LEN	24		/* behind a REPORT's payload */
+#define FRAME_OFFER_LEN	16
 #define FRAME_COUNT_MAX	65536u	/* fragments of a message: 16 bits */
 
 enum frame_type {
@@ -39,6 +42,8 @@ enum frame_type {
 #define FRAME_ASKS	8u
 /* REPORT: the subscriber leaves. */
 #define FRAME_LEFT	16u
+/* REPORT: with a wish for older messages. Its ANSWER: with an offer. */
+#define FRAME_WISH	32u
 
 /* More subscribers than a publisher counts. */
 #define FRAME_AUDIENCE_MANY	UINT8_MAX
@@ -79,6 +84,20 @@ struct frame_report {
 	uint32_t lost;			/* messages in gaps */
 };
 
+/* What a subscriber wants of the messages below the REPORT's number. */
+struct frame_wish {
+	uint64_t nonce;			/* of an offer; 0: not known */
+	uint32_t messages, bytes, ms;	/* at most; 0: any */
+};
+
+struct frame_offer {
+	/* a wish with this nonce comes from where the offer was sent to */
+	uint64_t nonce;
+	uint32_t first;			/* if granted, the messages from here */
+	bool granted;
+	bool less;			/* older ones are not kept any more */
+};
+
 static inline uint32_t rdmamsg__frame_count(uint32_t length, uint16_t size)
 {
 	return length ? (length - 1) / size + 1 : 1;
@@ -100,5 +119,15 @@ void rdmamsg__report_encode(const struct frame_report *r,
 			    uint8_t out[static FRAME_REPORT_LEN]);
 /* Decodes the payload of a REPORT. */
 struct frame_report rdmamsg__report_decode(const struct frame *report);
+
+void rdmamsg__wish_encode(const struct frame_wish *w,
+			  uint8_t out[static FRAME_WISH_LEN]);
+/* -EPROTO: the REPORT has none. */
+int rdmamsg__wish_decode(struct frame_wish *w, const struct frame *report);
+
+void rdmamsg__offer_encode(const struct frame_offer *o,
+			   uint8_t out[static FRAME_OFFER_LEN]);
+/* -EPROTO: the ANSWER has none. */
+int rdmamsg__offer_decode(struct frame_offer *o, const struct frame *answer);
 
 #endif

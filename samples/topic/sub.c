@@ -32,6 +32,8 @@ static const char usage[] =
 "      --max-message=BYTES largest message; 1 MB, at most 16 MB\n"
 "      --raw               plain datagrams, of programs without rdmamsg\n"
 "      --repair            ask publishers for what is missing\n"
+"      --backlog=N         with --repair: the last N messages of each publisher\n"
+"                          that has kept them, first\n"
 "      --json              a JSON object for each message and each gap\n"
 "      --list              list the topics that match the patterns, or all\n"
 "  -v, --verbose           tell on standard error what was joined\n"
@@ -57,6 +59,7 @@ static const struct option names[] = {
 	{ "max-message", required_argument, NULL, OPT_MAX },
 	{ "raw", no_argument, NULL, OPT_RAW },
 	{ "repair", no_argument, NULL, OPT_REPAIR },
+	{ "backlog", required_argument, NULL, OPT_BACKLOG },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "list", no_argument, NULL, OPT_LIST },
 	{ "verbose", no_argument, NULL, 'v' },
@@ -137,7 +140,8 @@ static void on_message(struct rdmamsg_group *group,
 	if (options.json) {
 		printf("{\"group\": \"%s\", ", t->name);
 		put_sender(msg);
-		printf("\"data\": \"");
+		printf(msg->is_backlog ? "\"backlog\": true, \"data\": \"" :
+		       "\"data\": \"");
 		put_json(msg->data, msg->len);
 		printf("\"}\n");
 	} else {
@@ -163,6 +167,18 @@ static void on_gap(struct rdmamsg_group *group,
 		fprintf(stderr, "rdmamsg-sub: %s: messages %" PRIu32 " to %"
 			PRIu32 " of sender %016" PRIx64 " are lost\n",
 			t->name, first, last, sender->id);
+}
+
+static void on_backlog(struct rdmamsg_group *group,
+		       const struct rdmamsg_group_sender *sender,
+		       uint32_t first, uint32_t count, int less)
+{
+	const struct topic *t = rdmamsg_group_user(group);
+
+	if (options.verbose || less)
+		fprintf(stderr, "rdmamsg-sub: %s: %" PRIu32 " messages of sender "
+			"%016" PRIx64 " from before%s\n", t->name, count,
+			sender->id, less ? ", and it has not kept more" : "");
 }
 
 /* Nobody counts the messages of senders that the library does not follow. */
@@ -198,7 +214,7 @@ int main(int argc, char **argv)
 	static const struct rdmamsg_group_handlers on = {
 		.size = sizeof(on), .on_joined = topic_joined,
 		.on_lost = topic_lost, .on_message = on_message,
-		.on_gap = on_gap,
+		.on_gap = on_gap, .on_backlog = on_backlog,
 		.on_closed = topic_closed,
 	};
 

@@ -250,6 +250,10 @@ void options_parse(int argc, char **argv, const struct program *p)
 			options.confirm = !optarg ? 1 : (uint32_t)
 				number(optarg, 1, 254, "--confirm");
 			break;
+		case OPT_BACKLOG:
+			options.backlog = (uint32_t)
+				number(optarg, 1, UINT32_MAX, "--backlog");
+			break;
 		case OPT_LIST:
 			options.list = true;
 			break;
@@ -282,6 +286,9 @@ void options_parse(int argc, char **argv, const struct program *p)
 	if (options.confirm && !(options.flags & RDMAMSG_GROUP_REPAIR))
 		errx(WRONG_USE, "--confirm needs --repair: without it "
 		     "subscribers do not report");
+	if (options.backlog && !(options.flags & RDMAMSG_GROUP_REPAIR))
+		errx(WRONG_USE, "--backlog needs --repair: without it "
+		     "publishers keep nothing");
 	if (options.linger_ms && !(options.flags & RDMAMSG_GROUP_REPAIR))
 		errx(WRONG_USE, "--linger needs --repair: without it nobody "
 		     "asks for messages");
@@ -379,7 +386,7 @@ static void join(struct topic *t, const struct rdmamsg_group_handlers *on)
 		.flags = options.flags, .source = options.source,
 		.device = options.device, .timeout_ms = options.timeout_ms,
 		.rate = options.rate, .linger_ms = options.linger_ms,
-		.max_message = options.max_message,
+		.max_message = options.max_message, .backlog = options.backlog,
 	};
 
 	int ret = rdmamsg_group_join(ctx, t->address, &opts, &t->group);

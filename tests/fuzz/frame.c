@@ -51,7 +51,9 @@ static void on_gap(struct stream *s, uint32_t first, uint32_t last)
 
 static void take(struct stream *s, const uint8_t *data, size_t len)
 {
+	struct frame_offer o;
 	struct frame_range r;
+	struct frame_wish w;
 	struct frame f;
 
 	if (rdmamsg__frame_decode(&f, data, len))
@@ -62,6 +64,9 @@ static void take(struct stream *s, const uint8_t *data, size_t len)
 		rdmamsg__stream_give_up(s, f.oldest);
 		break;
 	case FRAME_HEARTBEAT:
+		if (!rdmamsg__offer_decode(&o, &f) && !s->started &&
+		    f.number - o.first <= s->window)
+			rdmamsg__stream_begin(s, o.first, f.number);
 		rdmamsg__stream_sent(s, f.number);
 		if (f.flags & SILENT)
 			rdmamsg__stream_give_up_all(s);
@@ -77,6 +82,7 @@ static void take(struct stream *s, const uint8_t *data, size_t len)
 		break;
 	case FRAME_REPORT:
 		(void)rdmamsg__report_decode(&f);
+		(void)rdmamsg__wish_decode(&w, &f);
 		break;
 	}
 }

@@ -38,7 +38,7 @@ from ._errors import (
     NoResources, Reason, Refused, Rejected, TimedOut, TooLarge, Unreachable,
     Unsupported, Who, WrongThread,
 )
-from ._group import Flushed, Gap, GroupFlag, Published
+from ._group import Backlog, Flushed, Gap, GroupFlag, Published
 from ._listener import ListenFlag, Request
 from ._message import Message, OutMessage
 from ._onesided import Access, Key, Region
@@ -52,15 +52,16 @@ from .aio import connect, join, serve
 __version__ = "0.1.0"
 
 __all__ = [
-    "NONE", "Access", "AuthFailed", "Canceled", "Capability", "Cause",
-    "Closed", "ClosedError", "Context", "ContextOptions", "Disconnected",
-    "Endpoint", "EndpointFlag", "EndpointOptions", "Error", "Failover",
-    "Flushed", "Forked", "Gap", "Group", "GroupFlag", "GroupOptions", "How",
-    "InDoubt", "InvalidArgument", "Key", "ListenFlag", "ListenOptions",
-    "Listener", "Message", "MisuseError", "NoDevice", "NoPermission",
-    "NoResources", "Op", "OutMessage", "PathChange", "PathEvent", "Published",
-    "Reason", "Refused", "Region", "Rejected", "Request", "Rung", "Team",
-    "TeamOptions", "TimedOut", "TooLarge", "Tuning", "Unreachable", "Unsupported", "Who",
-    "WrongThread", "aio", "capabilities", "connect", "device", "devices",
-    "gids", "join", "pkeys", "port", "serve", "topics", "version",
+    "NONE", "Access", "AuthFailed", "Backlog", "Canceled", "Capability",
+    "Cause", "Closed", "ClosedError", "Context", "ContextOptions",
+    "Disconnected", "Endpoint", "EndpointFlag", "EndpointOptions", "Error",
+    "Failover", "Flushed", "Forked", "Gap", "Group", "GroupFlag",
+    "GroupOptions", "How", "InDoubt", "InvalidArgument", "Key", "ListenFlag",
+    "ListenOptions", "Listener", "Message", "MisuseError", "NoDevice",
+    "NoPermission", "NoResources", "Op", "OutMessage", "PathChange",
+    "PathEvent", "Published", "Reason", "Refused", "Region", "Rejected",
+    "Request", "Rung", "Team", "TeamOptions", "TimedOut", "TooLarge", "Tuning",
+    "Unreachable", "Unsupported", "Who", "WrongThread", "aio", "capabilities",
+    "connect", "device", "devices", "gids", "join", "pkeys", "port", "serve",
+    "topics", "version",
 ]

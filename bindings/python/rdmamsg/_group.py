@@ -39,6 +39,7 @@ class Published:
     data: bytes
     sender: int  #: id of the publisher
     number: int  #: counts the publisher's messages
+    is_backlog: bool = False  #: from before: GroupOptions.backlog
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,16 @@ class Gap:
     sender: int
     first: int
     last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Messages that a publisher has kept from before. They follow."""
+
+    sender: int
+    first: int
+    count: int
+    less: bool  #: more was wanted, and is not kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +76,7 @@ class Flushed:
         return not (self.behind or self.gone or self.uncounted)
 
 
-_HEAD = struct.Struct("Q4I")
+_HEAD = struct.Struct("Q6I")
 _FLUSHED = struct.Struct("N4Ii")
 _MEMBERS = 254  # most that a publisher counts
 _LIMIT = 65536  # messages that wait for the program
@@ -76,6 +87,8 @@ class GroupBase:
 
     #: Called with a Gap: messages that are lost.
     on_gap: Callable[[Gap], object] | None = None
+    #: Called with a Backlog, before the first message of each publisher.
+    on_backlog: Callable[[Backlog], object] | None = None
     #: Called with an Error: not a member until the library has joined again.
     on_lost: Callable[[Error], object] | None = None
 
@@ -133,6 +146,9 @@ class GroupBase:
             self._joined = True
         elif kind == lib.PYR_GAP:
             call(self.on_gap, Gap(value, obj >> 32, obj & 0xffffffff))
+        elif kind == lib.PYR_BACKLOG:
+            call(self.on_backlog, Backlog(value, obj >> 32, obj & 0xffffffff,
+                                          bool(status)))
         elif kind == lib.PYR_LOST:
             self._joined = False
             call(self.on_lost, error(status, data.decode()))
@@ -143,11 +159,12 @@ class GroupBase:
         self._wake()
 
     def _arrived(self, data: bytes) -> None:
-        sender, number, _imm, _has_imm, _qp = _HEAD.unpack_from(data)
+        sender, number, _imm, _has_imm, _qp, old, _ = _HEAD.unpack_from(data)
         if len(self._inbox) >= _LIMIT:
             self._dropped += 1
             return
-        self._inbox.append(Published(data[_HEAD.size:], sender, number))
+        self._inbox.append(Published(data[_HEAD.size:], sender, number,
+                                     bool(old)))
 
     def _wake(self) -> None:
         """Something has happened."""

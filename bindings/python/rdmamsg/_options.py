@@ -124,6 +124,9 @@ class GroupOptions:
     history_bytes: int | None = None
     history_ms: int | None = None
     linger_ms: int | None = None
+    backlog: int | None = None
+    backlog_bytes: int | None = None
+    backlog_ms: int | None = None
 
 
 _STRUCTS: dict[type, str] = {

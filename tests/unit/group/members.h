@@ -37,6 +37,8 @@ struct end {
 	uint32_t due, messages, gaps, lost;
 	uint32_t flushes;
 	struct rdmamsg_group_flushed flushed;	/* the last one */
+	uint32_t backlogs, backlog, less;	/* calls; the last one's */
+	uint32_t marked;			/* messages */
 };
 
 static struct end all[1 + SUBSCRIBERS];
@@ -44,6 +46,7 @@ static uint8_t content[LARGEST + 256];
 static uint32_t published;
 static const char *join_from;	/* of all members, or NULL */
 static uint32_t recv_depth;	/* likewise, or 0 */
+static uint32_t history;	/* of the publisher, or 0 */
 
 static inline uint32_t length_of(uint32_t number)
 {
@@ -85,6 +88,8 @@ static inline void on_message(struct rdmamsg_group *group,
 		  memcmp(msg->data, content + msg->number % 256, msg->len);
 	m->due = msg->number + 1;
 	m->messages++;
+	m->bad |= msg->is_backlog && m->marked == m->backlog;
+	m->marked += msg->is_backlog != 0;
 }
 
 static inline void on_gap(struct rdmamsg_group *group,
@@ -107,6 +112,19 @@ static inline void on_flushed(struct rdmamsg_group *group,
 	m->bad |= m->closed > 0;
 	m->flushes++;
 	m->flushed = *flushed;
+}
+
+static inline void on_backlog(struct rdmamsg_group *group,
+			      const struct rdmamsg_group_sender *sender,
+			      uint32_t first, uint32_t count, int less)
+{
+	struct end *m = rdmamsg_group_user(group);
+
+	m->bad |= m->messages > 0;
+	m->due = first;
+	m->backlogs++;
+	m->backlog = count;
+	m->less = less != 0;
 }
 
 static inline void turn(int ms)
@@ -138,29 +156,37 @@ static inline void publish(uint32_t count)
 	published += count;
 }
 
-static inline void join_all(uint32_t flags)
+/* Opens the context of a member, and joins. */
+static inline void join_one(struct end *m, struct rdmamsg_group_options opts)
 {
 	static const struct rdmamsg_group_handlers handlers = {
 		.size = sizeof(handlers), .on_joined = on_joined, .on_lost = on_lost,
 		.on_message = on_message, .on_gap = on_gap,
 		.on_closed = on_closed, .on_flushed = on_flushed,
-	};
-	struct rdmamsg_group_options opts = {
-		.size = sizeof(opts), .handlers = &handlers,
-		.linger_ms = 300, .source = join_from,
-		.recv_depth = recv_depth,
+		.on_backlog = on_backlog,
 	};
 
-	memset(all, 0, sizeof(all));
+	opts.size = sizeof(opts);
+	opts.handlers = &handlers;
+	opts.linger_ms = 300;
+	opts.source = join_from;
+	opts.recv_depth = recv_depth;
+	opts.history = history;
+	opts.user = m;
+	memset(m, 0, sizeof(*m));
+	assert_int_equal(rdmamsg_open(&m->ctx, NULL), 0);
+	assert_int_equal(rdmamsg_group_join(m->ctx, GROUP, &opts, &m->group),
+			 0);
+}
+
+static inline void join_all(uint32_t flags)
+{
 	published = 0;
-	for (int i = 0; i <= SUBSCRIBERS; i++) {
-		opts.user = &all[i];
-		opts.flags = flags | (i ? RDMAMSG_GROUP_SUBSCRIBE :
-				      RDMAMSG_GROUP_PUBLISH);
-		assert_int_equal(rdmamsg_open(&all[i].ctx, NULL), 0);
-		assert_int_equal(rdmamsg_group_join(all[i].ctx, GROUP, &opts,
-						    &all[i].group), 0);
-	}
+	for (int i = 0; i <= SUBSCRIBERS; i++)
+		join_one(&all[i], (struct rdmamsg_group_options){
+			.flags = flags | (i ? RDMAMSG_GROUP_SUBSCRIBE :
+					  RDMAMSG_GROUP_PUBLISH),
+		});
 	for (int i = 0; i <= SUBSCRIBERS; i++)
 		WAIT_FOR(all[i].joined);
 	/* they know the publisher, and are no late joiners any more */

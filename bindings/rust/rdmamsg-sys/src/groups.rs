@@ -130,6 +130,7 @@ pub struct rdmamsg_group_message {
     pub has_imm: ::std::os::raw::c_int,
     pub imm: u32,
     pub grh: *const ::std::os::raw::c_void,
+    pub is_backlog: ::std::os::raw::c_int,
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -184,6 +185,15 @@ pub struct rdmamsg_group_handlers {
             flushed: *const rdmamsg_group_flushed,
         ),
     >,
+    pub on_backlog: ::std::option::Option<
+        unsafe extern "C" fn(
+            group: *mut rdmamsg_group,
+            sender: *const rdmamsg_group_sender,
+            first: u32,
+            count: u32,
+            less: ::std::os::raw::c_int,
+        ),
+    >,
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -206,6 +216,9 @@ pub struct rdmamsg_group_options {
     pub history_ms: u32,
     pub linger_ms: u32,
     pub pkey: u32,
+    pub backlog: u32,
+    pub backlog_bytes: u32,
+    pub backlog_ms: u32,
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

@@ -37,6 +37,8 @@ pub struct GroupMessage<'a> {
     pub number: u32,
     /// Its publisher.
     pub sender: Sender,
+    /// It was published before, see [`GroupOptions::backlog`].
+    pub is_backlog: bool,
 }
 
 type OnGroup = Option<Box<dyn FnMut(&Group)>>;
@@ -52,6 +54,7 @@ struct Handlers {
     on_closed: OnReason,
     on_sent: Option<Box<dyn FnMut(&Group, u64)>>,
     on_flushed: Option<Box<dyn FnMut(&Group, sys::rdmamsg_group_flushed)>>,
+    on_backlog: Option<Box<dyn FnMut(&Group, Sender, u32, u32, bool)>>,
 }
 
 /// Options and callbacks of a group. Zeros are the defaults of
@@ -68,6 +71,7 @@ pub struct GroupOptions {
     send_depth: u32,
     rate: u32,
     linger: Duration,
+    backlog: u32,
 }
 
 macro_rules! callbacks {
@@ -134,6 +138,9 @@ impl GroupOptions {
         on_sent(&Group, u64);
         /// The result of [`Group::flush`].
         on_flushed(&Group, sys::rdmamsg_group_flushed);
+        /// The sender has kept messages from before: the first, their number,
+        /// and whether there were more.
+        on_backlog(&Group, Sender, u32, u32, bool);
     }
 
     setters! {
@@ -149,6 +156,8 @@ impl GroupOptions {
         rate: u32;
         /// Repairs after leaving.
         linger: Duration;
+        /// Messages from before, of each publisher. It needs `repair`.
+        backlog: u32;
     }
 
     /// The local address.
@@ -208,6 +217,7 @@ impl Group {
         opts.send_depth = o.send_depth;
         opts.rate = o.rate;
         opts.linger_ms = option_ms(o.linger);
+        opts.backlog = o.backlog;
         let mut group = ptr::null_mut();
         // SAFETY: the context is open, and the options valid during the call.
         check(unsafe {
@@ -330,6 +340,7 @@ fn table() -> sys::rdmamsg_group_handlers {
     t.on_closed = Some(on_closed);
     t.on_sent = Some(on_sent);
     t.on_flushed = Some(on_flushed);
+    t.on_backlog = Some(on_backlog);
     t
 }
 
@@ -406,6 +417,7 @@ unsafe extern "C" fn on_message(
             },
             number: msg.number,
             sender: sender_of(&*msg.sender),
+            is_backlog: msg.is_backlog != 0,
         }
     };
     let f = |group: &Group, on: &mut Handlers| {
@@ -463,6 +475,24 @@ unsafe extern "C" fn on_flushed(
     let f = |group: &Group, on: &mut Handlers| {
         if let Some(f) = &mut on.on_flushed {
             f(group, flushed);
+        }
+    };
+    // SAFETY: the library calls this with a group of this crate.
+    unsafe { call(group, f) };
+}
+
+unsafe extern "C" fn on_backlog(
+    group: *mut sys::rdmamsg_group,
+    sender: *const sys::rdmamsg_group_sender,
+    first: u32,
+    count: u32,
+    less: c_int,
+) {
+    // SAFETY: the sender is valid during the call.
+    let sender = sender_of(unsafe { &*sender });
+    let f = |group: &Group, on: &mut Handlers| {
+        if let Some(f) = &mut on.on_backlog {
+            f(group, sender, first, count, less != 0);
         }
     };
     // SAFETY: the library calls this with a group of this crate.

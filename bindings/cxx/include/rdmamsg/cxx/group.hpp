@@ -25,6 +25,8 @@ struct group_options {
 	callback<void(const reason &)> on_closed = {};
 	callback<void(std::uint64_t n)> on_sent = {};
 	callback<void(const rdmamsg_group_flushed &)> on_flushed = {};
+	callback<void(const rdmamsg_group_sender &, std::uint32_t first,
+		      std::uint32_t count, bool less)> on_backlog = {};
 	std::uint32_t flags = 0;
 	std::string source = {};
 	std::string device = {};
@@ -39,6 +41,9 @@ struct group_options {
 	std::uint32_t history_bytes = 0;
 	std::uint32_t history_ms = 0;
 	std::uint32_t linger_ms = 0;
+	std::uint32_t backlog = 0;
+	std::uint32_t backlog_bytes = 0;
+	std::uint32_t backlog_ms = 0;
 };
 
 namespace detail {
@@ -69,6 +74,7 @@ public:
 		on.on_closed = on_closed;
 		on.on_sent = opts.on_sent ? on_sent : nullptr;
 		on.on_flushed = on_flushed;
+		on.on_backlog = on_backlog;
 		fill(o);
 		o.handlers = &on;
 		ret = rdmamsg_group_join(core.ctx(), address.c_str(), &o,
@@ -102,6 +108,9 @@ private:
 		o.history_bytes = opts.history_bytes;
 		o.history_ms = opts.history_ms;
 		o.linger_ms = opts.linger_ms;
+		o.backlog = opts.backlog;
+		o.backlog_bytes = opts.backlog_bytes;
+		o.backlog_ms = opts.backlog_ms;
 	}
 
 	/* Calls what the program has given, unless its owner has gone. */
@@ -144,6 +153,14 @@ private:
 	static void on_flushed(rdmamsg_group *g, const rdmamsg_group_flushed *f)
 	{
 		tell(g, &group_options::on_flushed, *f);
+	}
+	static void on_backlog(rdmamsg_group *g,
+			       const rdmamsg_group_sender *sender,
+			       std::uint32_t first, std::uint32_t count,
+			       int less)
+	{
+		tell(g, &group_options::on_backlog, *sender, first, count,
+		     less != 0);
 	}
 	static void on_closed(rdmamsg_group *g, const rdmamsg_reason *why)
 	{
