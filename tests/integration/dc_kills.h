@@ -71,11 +71,15 @@ static int await_batches(uint32_t count)
 /* Sends in this many rounds, to the target at the port. */
 static int sender_role(const char *port, uint32_t rounds, uint32_t moment)
 {
+	/* 64 of them wait for one thread, perhaps of a busy host */
+	const struct rdmamsg_ep_options ep = {
+		.size = sizeof(ep), .timeout_ms = WAIT_MS,
+	};
 	struct rdmamsg_dc_address *a[EACH];
 
 	near = test_open(NULL);
 	for (uint32_t i = 0; i < EACH; i++) {
-		open_mail(&mails[i], 1, 0, NULL);
+		open_mail(&mails[i], 1, 0, &ep);
 		a[i] = name(&mails[i], port, 0x123456789abc);
 	}
 	say("ready\n");
