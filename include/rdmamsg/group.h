@@ -215,9 +215,10 @@ int rdmamsg_group_post(struct rdmamsg_group *group,
  * Asks all subscribers with repair to tell when they have what was published
  * until now. on_flushed follows when all have, when timeout_ms are over
  * (RDMAMSG_NONE: never), or before on_closed. A subscriber has a message when
- * its on_message has returned. Subscribers without RDMAMSG_GROUP_REPAIR, or that
- * have joined a moment ago and not reported yet, do not count. -EBUSY: a flush runs; -EOPNOTSUPP: the group
- * publishes without repair; -ENOTCONN: not joined.
+ * its on_message has returned. Subscribers without RDMAMSG_GROUP_REPAIR, or
+ * that have joined a moment ago and not reported yet, do not count. -EBUSY: a
+ * flush runs; -EOPNOTSUPP: the group publishes without repair; -ENOTCONN: not
+ * joined.
  */
 int rdmamsg_group_flush(struct rdmamsg_group *group, uint32_t timeout_ms);
 

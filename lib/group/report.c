@@ -50,7 +50,8 @@ static void send_report(struct rdmamsg_group *g, struct member *m,
 		.nonce = m->nonce, .messages = g->opts.backlog,
 		.bytes = g->opts.backlog_bytes, .ms = g->opts.backlog_ms,
 	};
-	const uint32_t len = FRAME_REPORT_LEN + (m->wishes ? FRAME_WISH_LEN : 0);
+	const uint32_t len = FRAME_REPORT_LEN +
+			     (m->wishes ? FRAME_WISH_LEN : 0);
 	uint8_t payload[FRAME_REPORT_LEN + FRAME_WISH_LEN];
 	const struct frame f = {
 		.type = FRAME_REPORT, .sender = m->who.id, .length = len,

@@ -201,7 +201,7 @@ static bool grant(struct rdmamsg_group *g, struct subscriber *s,
 	return true;
 }
 
-/* One that has another id is another subscriber, at the same place. */
+/* Another id at the same place is another subscriber. */
 static void identify(struct subscriber *s, const struct frame_report *r)
 {
 	if (s->nonce && s->last.id == r->id)
@@ -220,12 +220,30 @@ static void left(struct rdmamsg_group *g, const struct frame *f,
 		forget(g, s);
 }
 
+/* It keeps its id when it joins again, and is elsewhere then. */
+static struct subscriber *place_of(struct rdmamsg_group *g,
+				   const struct carrier_peer *at, uint64_t id)
+{
+	struct audience *a = g->audience;
+	struct subscriber *s = rdmamsg__audience_find(a, at);
+
+	for (uint32_t i = 0; i < a->count && !s; i++) {
+		if (a->members[i].last.id != id)
+			continue;
+		s = &a->members[i];
+		rdmamsg__carrier_forget_way(g->carrier, &s->way);
+		s->at = *at;
+		s->nonce = 0;		/* the new address is not proved */
+	}
+	return s ? s : rdmamsg__audience_place(a, at);
+}
+
 static void reported(struct rdmamsg_group *g, const struct frame *f,
 		     const struct carrier_peer *at)
 {
 	const uint64_t now = rdmamsg__now_ms();
 	const struct frame_report r = rdmamsg__report_decode(f);
-	struct subscriber *s = rdmamsg__audience_place(g->audience, at);
+	struct subscriber *s = place_of(g, at, r.id);
 	struct frame_wish w;
 	bool wishes, granted = false;
 

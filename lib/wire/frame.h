@@ -84,7 +84,7 @@ struct frame_report {
 	uint32_t lost;			/* messages in gaps */
 };
 
-/* What a subscriber wants of the messages below the REPORT's number. */
+/* The wish of a subscriber for messages below the REPORT's number. */
 struct frame_wish {
 	uint64_t nonce;			/* of an offer; 0: not known */
 	uint32_t messages, bytes, ms;	/* at most; 0: any */

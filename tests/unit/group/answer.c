@@ -378,6 +378,21 @@ static void left__of_an_earlier_membership_IS_IGNORED(void **state)
 	end_all();
 }
 
+static void subscriber__joins_again_elsewhere_IS_THE_SAME(void **state)
+{
+	listen_only(&sub[0]);
+	listen_only(&sub[1]);
+	join(&pub, (struct rdmamsg_group_options){
+		.flags = RDMAMSG_GROUP_PUBLISH | RDMAMSG_GROUP_REPAIR,
+	});
+	report(&sub[0], 53, 0);
+	report(&sub[1], 53, 0);
+	assert_int_equal(rdmamsg__subscribers(pub.group), 1);
+	report(&sub[0], 54, 0);
+	assert_int_equal(rdmamsg__subscribers(pub.group), 2);
+	end_all();
+}
+
 static uint64_t handles;
 
 static struct ibv_ah *count_handle(struct ibv_pd *pd, struct ibv_ah_attr *attr)
@@ -693,6 +708,7 @@ int main(void)
 		cmocka_unit_test(asker__asks_without_end_GETS_A_MULTIPLE),
 		cmocka_unit_test(reports__of_a_flood_FEW_ARE_ANSWERED),
 		cmocka_unit_test(left__of_an_earlier_membership_IS_IGNORED),
+		cmocka_unit_test(subscriber__joins_again_elsewhere_IS_THE_SAME),
 		cmocka_unit_test(asker__beyond_its_budget_COSTS_NO_HANDLES),
 		cmocka_unit_test(
 			way__to_an_address_that_is_dead_IS_NOT_TRIED_AGAIN),

@@ -249,7 +249,8 @@ public:
 	{
 		std::vector<rdmamsg_group_member> all;
 
-		all.reserve(MEMBERS_MAX);	/* so that add_member cannot throw */
+		/* so that add_member cannot throw */
+		all.reserve(MEMBERS_MAX);
 		result<void>(rdmamsg_group_members(native(), add_member,
 						   &all)).value();
 		return all;
