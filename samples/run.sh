@@ -2870,14 +2870,14 @@ topic_confirm()
 	"$sub" -v -a "$addr" --repair $group >got 2>told &
 	server=$!
 	await grep -q '^joined' told
-	returns 0 "$pub" -a "$addr" --repair --confirm $group <lines
+	returns 0 "$pub" -a "$addr" --repair --confirm=1 $group <lines
 	complains 3 ': 1 of 2 subscribers have reported in 1 s' "$pub" -a "$addr" \
 		--repair --confirm=2 --timeout=1 $group <lines
 	kill -INT $server
 	server_ends 0
 	[ "$(wc -l <got)" -eq 6 ]
 	complains 3 ': 0 of 1 subscribers have reported in 1 s' "$pub" -a "$addr" \
-		--repair --confirm --timeout=1 $group <lines
+		--repair --confirm=1 --timeout=1 $group <lines
 }
 
 # A subscriber that joins late has what was kept, and then what follows.
@@ -3100,7 +3100,7 @@ topic_mistakes()
 	complains 2 'udp or ipoib' "$pub" -p tcp $group
 	complains 2 'needs --messages' "$pub" -S 10 $group
 	complains 2 'needs --repair' "$pub" --linger=1 $group
-	complains 2 'needs --repair' "$pub" --confirm $group
+	complains 2 'needs --repair' "$pub" --confirm=1 $group
 	complains 2 'needs --repair' "$sub" --backlog=1 $group
 	complains 2 'a number from 1 to 254' "$pub" --repair --confirm=0 $group
 	complains 2 'the MTU bounds' "$sub" --raw --max-message=9 $group

@@ -42,8 +42,8 @@ static const char usage[] =
 "      --max-message=BYTES largest message; 1 MB, at most 16 MB\n"
 "      --linger=SEC        with --repair: stay until nobody has asked for so\n"
 "                          long; half a second\n"
-"      --confirm[=N]       with --repair: wait, at most --timeout, until N\n"
-"                          subscribers or more, and all there are, have all; 1\n"
+"      --confirm=N         with --repair: wait, at most --timeout, until N\n"
+"                          subscribers or more, and all there are, have all\n"
 "      --json              tell on standard error what was published, as JSON\n"
 "  -v, --verbose           tell on standard error what was joined\n"
 "  -h, --help              this text\n"
@@ -70,7 +70,7 @@ static const struct option names[] = {
 	{ "immediate", no_argument, NULL, OPT_IMMEDIATE },
 	{ "repair", no_argument, NULL, OPT_REPAIR },
 	{ "linger", required_argument, NULL, OPT_LINGER },
-	{ "confirm", optional_argument, NULL, OPT_CONFIRM },
+	{ "confirm", required_argument, NULL, OPT_CONFIRM },
 	{ "max-message", required_argument, NULL, OPT_MAX },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "verbose", no_argument, NULL, 'v' },

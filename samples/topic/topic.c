@@ -247,7 +247,7 @@ void options_parse(int argc, char **argv, const struct program *p)
 			options.flags |= RDMAMSG_GROUP_REPAIR;
 			break;
 		case OPT_CONFIRM:
-			options.confirm = !optarg ? 1 : (uint32_t)
+			options.confirm = (uint32_t)
 				number(optarg, 1, 254, "--confirm");
 			break;
 		case OPT_BACKLOG:
