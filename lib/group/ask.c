@@ -218,6 +218,10 @@ static void put_off(struct member *m, uint64_t now)
 	const uint32_t step = is_of_few(m) ? patience(m) / 2 : 2 * STEP_US;
 	uint64_t *at = m->again_at ? &m->again_at : &m->ask_at;
 
+	/* what is on the way would come twice */
+	if (m->in_backlog && m->put_off_next != m->stream.next)
+		m->put_off = 0;
+	m->put_off_next = m->stream.next;
 	if (!*at || *at >= now + step || m->put_off == PUT_OFFS)
 		return;
 	m->put_off++;

@@ -57,6 +57,7 @@ struct member {
 	uint64_t asked_at;		/* us, the last one */
 	struct stream_place asked_to;	/* all that is missing before */
 	uint32_t put_off;		/* times that one of them was moved */
+	uint32_t put_off_next;		/* stream.next then */
 	uint32_t asked;			/* requests since the last progress */
 	uint32_t asked_next;		/* stream.next at the last request */
 	/* reports, see report.c */

@@ -31,7 +31,6 @@
 #define BEAT_US		10000u	/* after a message, at most; doubles */
 #define BEAT_LEAST	100u	/* us, for what timers cost */
 #define BEAT_MAX_US	2000000u
-#define GRANTED		2u	/* times what is granted: repairs are lost */
 #define TIMERS		4
 #define RANGES		80u	/* of a request, as ask.c sends them */
 #define RECENT_MS	1000u	/* an asker has received what is younger */
@@ -355,8 +354,9 @@ uint32_t rdmamsg__repair_grant(struct rdmamsg_group *g,
 
 	*less = first == h->oldest && first && end - first < most;
 	rdmamsg__quota_grant(rdmamsg__quota_of(&g->repair->quota, at, &s),
-			     GRANTED * (s.published -
-					rdmamsg__history_before(h, first)), &s);
+			     QUOTA_TIMES *
+			     (s.published - rdmamsg__history_before(h, first)),
+			     &s);
 	return first;
 }
 
