@@ -402,15 +402,26 @@ static void on_group_writable(struct rdmamsg_group *group)
 	push_group(group, PYR_GROUP_WRITABLE, NULL);
 }
 
-static void on_flushed(struct rdmamsg_group *group,
-		       const struct rdmamsg_group_flushed *flushed)
+static void push_struct(struct rdmamsg_group *group, enum pyr_kind kind,
+			const void *from, size_t size)
 {
 	struct pyr_owner *owner = rdmamsg_group_user(group);
 	char *bytes;
 
-	if (push(owner->queue, PYR_FLUSHED, owner->id, sizeof(*flushed),
-		 &bytes))
-		memcpy(bytes, flushed, sizeof(*flushed));
+	if (push(owner->queue, kind, owner->id, size, &bytes))
+		memcpy(bytes, from, size);
+}
+
+static void on_flushed(struct rdmamsg_group *group,
+		       const struct rdmamsg_group_flushed *flushed)
+{
+	push_struct(group, PYR_FLUSHED, flushed, sizeof(*flushed));
+}
+
+static void on_laggard(struct rdmamsg_group *group,
+		       const struct rdmamsg_group_member *m)
+{
+	push_struct(group, PYR_LAGGARD, m, sizeof(*m));
 }
 
 static void on_left(struct rdmamsg_group *group,
@@ -431,6 +442,7 @@ const struct rdmamsg_group_handlers *pyr_group_handlers(void)
 		.on_closed = on_left,
 		.on_flushed = on_flushed,
 		.on_backlog = on_backlog,
+		.on_laggard = on_laggard,
 	};
 
 	return &on;

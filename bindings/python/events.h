@@ -29,6 +29,7 @@ enum pyr_kind {
 	PYR_GAP,		/* value: sender; object: first << 32 | last */
 	PYR_GROUP_WRITABLE,
 	PYR_BACKLOG,		/* as PYR_GAP; status: less */
+	PYR_LAGGARD,		/* struct rdmamsg_group_member */
 	PYR_FLUSHED,		/* struct rdmamsg_group_flushed */
 	PYR_LEFT,		/* status; text */
 	/* of a team */

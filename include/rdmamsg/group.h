@@ -48,6 +48,29 @@ struct rdmamsg_group_message {
 	int is_backlog;			/* see on_backlog */
 };
 
+/* How far a publisher with RDMAMSG_GROUP_REPAIR may be ahead. */
+enum rdmamsg_group_flow {
+	RDMAMSG_GROUP_FLOW_RATE,	/* the rate alone bounds it */
+	/* by flow_window messages, of the slowest subscriber that counts */
+	RDMAMSG_GROUP_FLOW_SLOWEST,
+	/* likewise, of as many as flow_quorum, the fastest ones */
+	RDMAMSG_GROUP_FLOW_QUORUM,
+};
+
+/* A subscriber with repair, by its last report: at least one a second. */
+struct rdmamsg_group_member {
+	size_t size;
+	uint64_t id;			/* random, of its membership */
+	uint8_t gid[16];
+	uint32_t qp_num;
+	uint32_t lag;			/* messages sent, not given to it */
+	uint32_t lost;			/* messages that it was told as lost */
+	uint32_t rtt_us;		/* round trip; 0: not measured yet */
+	uint32_t age_ms;		/* of the report */
+	int is_laggard;			/* see on_laggard */
+	uint64_t tag;			/* of its options */
+};
+
 /* The result of rdmamsg_group_flush(). */
 struct rdmamsg_group_flushed {
 	size_t size;
@@ -115,6 +138,13 @@ struct rdmamsg_group_handlers {
 	void (*on_backlog)(struct rdmamsg_group *group,
 			   const struct rdmamsg_group_sender *sender,
 			   uint32_t first, uint32_t count, int less);
+	/*
+	 * With RDMAMSG_GROUP_FLOW_SLOWEST: this subscriber has held up the
+	 * publisher for flow_limit_ms. It does not count any more, until it has
+	 * caught up. *m is valid during the call.
+	 */
+	void (*on_laggard)(struct rdmamsg_group *group,
+			   const struct rdmamsg_group_member *m);
 };
 
 /* 0 and NULL: the default, which the comment gives. */
@@ -151,6 +181,16 @@ struct rdmamsg_group_options {
 	uint32_t backlog;		/* messages */
 	uint32_t backlog_bytes;
 	uint32_t backlog_ms;
+	/* a publisher with RDMAMSG_GROUP_REPAIR waits for subscribers */
+	uint32_t flow;			/* enum rdmamsg_group_flow; RATE */
+	uint32_t flow_quorum;		/* subscribers; 1, ..254 */
+	uint32_t flow_window;		/* messages; 512, ..16384 */
+	uint32_t flow_limit_ms;		/* for a laggard; 1000, RDMAMSG_NONE */
+	/*
+	 * Of a subscriber: any number. Of a publisher: only subscribers with
+	 * this tag count for its flow; 0: all.
+	 */
+	uint64_t tag;
 };
 
 /*
@@ -223,18 +263,6 @@ int rdmamsg_group_post(struct rdmamsg_group *group,
 int rdmamsg_group_flush(struct rdmamsg_group *group, uint32_t timeout_ms);
 
 /* ---- diagnosis -------------------------------------------------------- */
-
-/* A subscriber with repair, by its last report: at least one a second. */
-struct rdmamsg_group_member {
-	size_t size;
-	uint64_t id;			/* random, of its membership */
-	uint8_t gid[16];
-	uint32_t qp_num;
-	uint32_t lag;			/* messages sent, not given to it */
-	uint32_t lost;			/* messages that it was told as lost */
-	uint32_t rtt_us;		/* round trip; 0: not measured yet */
-	uint32_t age_ms;		/* of the report */
-};
 
 /*
  * Calls on_member for each subscriber that reports to this publisher, at most

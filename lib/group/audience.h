@@ -28,6 +28,8 @@ struct subscriber {
 	uint32_t lag;			/* messages, when it has reported */
 	uint32_t reports;		/* that were answered */
 	uint64_t heard, answered;	/* ms */
+	uint64_t advanced;		/* us, when 'due' has changed */
+	bool is_laggard;
 	uint64_t nonce;			/* to prove its address; 0: none */
 	bool granted;			/* a backlog, from here on: */
 	uint32_t first;

@@ -21,6 +21,7 @@
 #include "wire/frame.h"
 
 struct rdmamsg_device;
+struct subscriber;
 
 #define SILENT_MS	10000u	/* nothing is heard: the publisher is gone */
 
@@ -132,6 +133,13 @@ struct rdmamsg_group {
 		uint32_t pause;		/* us, until they are asked again */
 		struct timer timer;	/* the next question, or 'by' */
 	} flush;
+	struct {
+		uint32_t floor;		/* those that count have all below */
+		uint32_t asked;		/* the message that asked last */
+		uint64_t blocked;	/* us, since when; 0: it is not */
+		uint32_t pause;		/* us, until they are asked again */
+		struct timer timer;
+	} flow;
 
 	/* subscribing */
 	struct list members;
@@ -297,6 +305,9 @@ void rdmamsg__repair_leave(struct rdmamsg_group *g);
 
 /* subscribers.c: the subscribers of a publisher with repair */
 int rdmamsg__subscribers_new(struct rdmamsg_group *g);
+struct rdmamsg_group_member rdmamsg__subscriber_told(const struct subscriber *s);
+/* Until they may have answered a question, in us. */
+uint32_t rdmamsg__subscribers_pause(const struct rdmamsg_group *g);
 void rdmamsg__subscribers_free(struct rdmamsg_group *g);
 /* How many there are, for frames: rdmamsg__audience_announced(). */
 uint8_t rdmamsg__subscribers(const struct rdmamsg_group *g);
@@ -318,6 +329,25 @@ void rdmamsg__ask_init(struct rdmamsg_group *g);
 void rdmamsg__ask_joined(struct rdmamsg_group *g);
 /* A frame of this member has arrived. 'repaired': it was missing. */
 void rdmamsg__ask_heard(struct member *m, bool repaired);
+
+/* flow.c: how far a publisher may be ahead of its subscribers */
+void rdmamsg__flow_init(struct rdmamsg_group *g);
+void rdmamsg__flow_stop(struct rdmamsg_group *g);
+bool rdmamsg__flow_blocks(struct rdmamsg_group *g);
+/* Returns true if another message may be published now. */
+static inline bool rdmamsg__flow_allows(struct rdmamsg_group *g)
+{
+	return likely(g->opts.flow == RDMAMSG_GROUP_FLOW_RATE ||
+		      g->number - g->flow.floor < g->opts.flow_window) ||
+	       !rdmamsg__flow_blocks(g);
+}
+
+/* Flags of a new message, for its frames. */
+uint8_t rdmamsg__flow_flags(struct rdmamsg_group *g, uint32_t number);
+/* A subscriber has advanced. */
+void rdmamsg__flow_advanced(struct rdmamsg_group *g, struct subscriber *s);
+/* Subscribers have reported, or gone: calls on_writable, if they allow it. */
+void rdmamsg__flow_look(struct rdmamsg_group *g);
 
 /* backlog.c: what a publisher has kept, for a subscriber that joins */
 /* The first frame of a member: it may wish for a backlog. */

@@ -10,6 +10,7 @@
 #include "device/choose.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
+#include "group/audience.h"
 #include "group/carrier.h"
 #include "group/group.h"
 #include "cm/rdma/cm.h"
@@ -51,6 +52,10 @@ static const struct range ranges[] = {
 	R(history_ms, 100, 1, 60000),
 	R(history_bytes, 16 << 20, 1 << 16, 1 << 30),
 	R(linger_ms, 500, 1, 3600000),
+	R(flow_quorum, 1, 1, AUDIENCE_MAX),
+	R(flow_window, 512, 1, 16384),
+	RANGE_OF(struct rdmamsg_group_options, flow_limit_ms, 1000,
+		 UINT32_MAX, 1, 3600000),
 #undef R
 };
 
@@ -112,6 +117,13 @@ static int take_options(struct rdmamsg_group *g,
 		return rdmamsg__fail(-EINVAL, "backlog needs "
 				     "RDMAMSG_GROUP_REPAIR: without it "
 				     "publishers keep nothing");
+	if (o->flow > RDMAMSG_GROUP_FLOW_QUORUM)
+		return rdmamsg__fail(-EINVAL, "flow %u of a group: unknown",
+				     o->flow);
+	if (o->flow && !(o->flags & RDMAMSG_GROUP_REPAIR))
+		return rdmamsg__fail(-EINVAL, "flow needs "
+				     "RDMAMSG_GROUP_REPAIR: without it "
+				     "subscribers do not report");
 	if (!(o->flags & BOTH))
 		o->flags |= BOTH;
 	ret = o->pkey ? rdmamsg__cm_pkey_valid(o->pkey) : 0;

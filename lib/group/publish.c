@@ -286,7 +286,10 @@ static inline int send_new(struct rdmamsg_group *g, uint32_t number,
 {
 	const struct carrier_to to = destination(g, n);
 
-	return rdmamsg__group_send(g, &to, number, from, 0, index, UINT32_MAX);
+	const uint8_t flags = g->audience ? rdmamsg__flow_flags(g, number) : 0;
+
+	return rdmamsg__group_send(g, &to, number, from, flags, index,
+				   UINT32_MAX);
 }
 
 /* 'from' is in the history, or else it is the program's and is copied. */
@@ -418,7 +421,7 @@ static int publish_raw(struct rdmamsg_group *g, const struct gather *from,
 
 static int publish_frames(struct rdmamsg_group *g, const struct gather *from)
 {
-	if (!takes_message(g))
+	if (!takes_message(g) || !rdmamsg__flow_allows(g))
 		return no_room(g);
 	return g->repair ? send_kept(g, from) : send_numbered(g, from);
 }
@@ -492,7 +495,8 @@ void rdmamsg__group_writable(struct rdmamsg_group *g)
 		rdmamsg__leave_sent(g);
 		return;
 	}
-	if (!g->want_writable || g->state != GROUP_JOINED || !has_room(g))
+	if (!g->want_writable || g->state != GROUP_JOINED || !has_room(g) ||
+	    !rdmamsg__flow_allows(g))
 		return;
 	g->want_writable = false;
 	rdmamsg__tell(&g->ctx->loop, g->on.on_writable, g);

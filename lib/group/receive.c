@@ -405,14 +405,14 @@ static void take(struct member *m, const struct frame *f)
 		rdmamsg__report_heard(m);
 		return;
 	}
+	if (unlikely(f->flags & FRAME_ASKS) && f->type != FRAME_END)
+		rdmamsg__report_asked(m, f->number + (f->type == FRAME_DATA));
 	switch (f->type) {
 	case FRAME_DATA:
 		repaired = data(m, f);
 		break;
 	case FRAME_HEARTBEAT:
 		rdmamsg__stream_sent(&m->stream, f->number);
-		if (f->flags & FRAME_ASKS)
-			rdmamsg__report_asked(m, f->number);
 		break;
 	default:
 		/*

@@ -50,18 +50,21 @@ static void send_report(struct rdmamsg_group *g, struct member *m,
 		.nonce = m->nonce, .messages = g->opts.backlog,
 		.bytes = g->opts.backlog_bytes, .ms = g->opts.backlog_ms,
 	};
-	const uint32_t len = FRAME_REPORT_LEN +
-			     (m->wishes ? FRAME_WISH_LEN : 0);
-	uint8_t payload[FRAME_REPORT_LEN + FRAME_WISH_LEN];
+	const uint32_t tag_at = FRAME_REPORT_LEN +
+				(m->wishes ? FRAME_WISH_LEN : 0);
+	const uint32_t len = tag_at + (g->opts.tag ? FRAME_TAG_LEN : 0);
+	uint8_t payload[FRAME_REPORT_LEN + FRAME_WISH_LEN + FRAME_TAG_LEN];
 	const struct frame f = {
 		.type = FRAME_REPORT, .sender = m->who.id, .length = len,
-		.flags = (uint8_t)(flags | (m->wishes ? FRAME_WISH : 0)),
+		.flags = (uint8_t)(flags | (m->wishes ? FRAME_WISH : 0) |
+				   (g->opts.tag ? FRAME_TAGGED : 0)),
 		.number = m->wishes ? m->joined_at : m->stream.next,
 		.data = payload, .data_len = len,
 	};
 
 	rdmamsg__report_encode(&r, payload);
 	rdmamsg__wish_encode(&w, payload + FRAME_REPORT_LEN);
+	rdmamsg__tag_encode(g->opts.tag, payload + tag_at);
 	(void)rdmamsg__member_send(m, &f);
 }
 

@@ -25,10 +25,10 @@
 
 #define RTT_MAX		100000u	/* us, that a subscriber may claim */
 #define ANSWER_LEAST_MS	2u	/* between two answers to a subscriber */
-#define ASK_LEAST	100u	/* us, between two questions of a flush */
+#define ASK_LEAST	100u	/* us, between two questions */
 #define ASK_UNKNOWN	10000u	/* while the round trip is not known */
 #define ASK_MOST	100000u
-#define TIMERS		1
+#define TIMERS		2
 
 /* ---- flush ------------------------------------------------------------- */
 
@@ -61,7 +61,7 @@ static void flush_done(struct rdmamsg_group *g)
 }
 
 /* Reports of many are spread, so a question waits for their time as well. */
-static uint32_t first_pause(const struct rdmamsg_group *g)
+uint32_t rdmamsg__subscribers_pause(const struct rdmamsg_group *g)
 {
 	const uint32_t rtt = rdmamsg__audience_rtt(g->audience);
 	const uint32_t least = max(ASK_LEAST, 2 * REPORT_SPREAD_US *
@@ -123,7 +123,7 @@ int rdmamsg_group_flush(struct rdmamsg_group *g, uint32_t timeout_ms)
 	g->flush.gone = 0;
 	g->flush.by = timeout_ms == RDMAMSG_NONE ? UINT64_MAX :
 		      rdmamsg__now_us() + 1000ull * timeout_ms;
-	g->flush.pause = first_pause(g);
+	g->flush.pause = rdmamsg__subscribers_pause(g);
 	if (count_behind(g))
 		ask(g);
 	else
@@ -149,6 +149,7 @@ void rdmamsg__subscribers_look(struct rdmamsg_group *g)
 		forget(g, s);
 	if (g->flush.runs && !count_behind(g))
 		flush_done(g);
+	rdmamsg__flow_look(g);
 }
 
 uint8_t rdmamsg__subscribers(const struct rdmamsg_group *g)
@@ -256,9 +257,12 @@ static void reported(struct rdmamsg_group *g, const struct frame *f,
 	}
 	s->last = r;
 	s->last.rtt = min(s->last.rtt, RTT_MAX);
+	if (s->due != f->number)
+		s->advanced = rdmamsg__now_us();
 	s->due = f->number;
 	s->lag = rdmamsg__group_sent(g) - s->due;
 	s->heard = now;
+	rdmamsg__flow_advanced(g, s);
 	/* answers to a flood of them would leave no room for messages */
 	if (s->reports && now - min(now, s->answered) < ANSWER_LEAST_MS &&
 	    !granted)
@@ -291,11 +295,25 @@ void rdmamsg__subscribers_quit(struct rdmamsg_group *g)
 
 /* ---- diagnosis --------------------------------------------------------- */
 
+struct rdmamsg_group_member rdmamsg__subscriber_told(const struct subscriber *s)
+{
+	const uint64_t now = rdmamsg__now_ms();
+	struct rdmamsg_group_member m = {
+		.size = sizeof(m), .id = s->last.id, .qp_num = s->at.qpn,
+		.lost = s->last.lost, .rtt_us = s->last.rtt,
+		.lag = (int32_t)s->lag > 0 ? s->lag : 0, .tag = s->last.tag,
+		.age_ms = (uint32_t)(now - min(now, s->heard)),
+		.is_laggard = s->is_laggard,
+	};
+
+	memcpy(m.gid, &s->at.gid, sizeof(m.gid));
+	return m;
+}
+
 int rdmamsg_group_members(const struct rdmamsg_group *g,
 			  int (*on_member)(const struct rdmamsg_group_member *m,
 					   void *user), void *user)
 {
-	const uint64_t now = rdmamsg__now_ms();
 	int ret = g ? rdmamsg__ctx_check(g->ctx) :
 		  rdmamsg__fail(-EINVAL, "rdmamsg_group_members: the group is "
 				"NULL");
@@ -306,16 +324,9 @@ int rdmamsg_group_members(const struct rdmamsg_group *g,
 		return rdmamsg__fail(-EINVAL, "rdmamsg_group_members: "
 				     "on_member is NULL");
 	for (uint32_t i = 0; g->audience && i < g->audience->count; i++) {
-		const struct subscriber *s = &g->audience->members[i];
-		struct rdmamsg_group_member m = {
-			.size = sizeof(m), .id = s->last.id,
-			.qp_num = s->at.qpn, .lost = s->last.lost,
-			.lag = (int32_t)s->lag > 0 ? s->lag : 0,
-			.rtt_us = s->last.rtt,
-			.age_ms = (uint32_t)(now - min(now, s->heard)),
-		};
+		const struct rdmamsg_group_member m =
+			rdmamsg__subscriber_told(&g->audience->members[i]);
 
-		memcpy(m.gid, &s->at.gid, sizeof(m.gid));
 		ret = on_member(&m, user);
 		if (ret)
 			return ret;
@@ -336,6 +347,7 @@ int rdmamsg__subscribers_new(struct rdmamsg_group *g)
 	}
 	a->members = (struct subscriber *)(a + 1);
 	rdmamsg__timer_init(&g->flush.timer, on_timer);
+	rdmamsg__flow_init(g);
 	g->audience = a;
 	return 0;
 }
@@ -346,6 +358,7 @@ void rdmamsg__subscribers_free(struct rdmamsg_group *g)
 		return;
 	rdmamsg__subscribers_quit(g);
 	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->flush.timer);
+	rdmamsg__flow_stop(g);
 	rdmamsg__timers_release(&g->ctx->loop.timers, TIMERS);
 	free(g->audience);
 	g->audience = NULL;

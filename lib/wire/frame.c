@@ -153,6 +153,19 @@ void rdmamsg__report_encode(const struct frame_report *r,
 	memcpy(out, &w, sizeof(w));
 }
 
+static uint64_t tag_of(const struct frame *report)
+{
+	const uint32_t at = FRAME_REPORT_LEN +
+			    (report->flags & FRAME_WISH ? FRAME_WISH_LEN : 0);
+	uint64_t w;
+
+	if (!(report->flags & FRAME_TAGGED) ||
+	    report->data_len < at + sizeof(w))
+		return 0;
+	memcpy(&w, report->data + at, sizeof(w));
+	return le64toh(w);
+}
+
 struct frame_report rdmamsg__report_decode(const struct frame *report)
 {
 	struct wire_report w;
@@ -160,8 +173,15 @@ struct frame_report rdmamsg__report_decode(const struct frame *report)
 	memcpy(&w, report->data, sizeof(w));
 	return (struct frame_report){
 		.id = le64toh(w.id), .rtt = le32toh(w.rtt),
-		.lost = le32toh(w.lost),
+		.lost = le32toh(w.lost), .tag = tag_of(report),
 	};
+}
+
+void rdmamsg__tag_encode(uint64_t tag, uint8_t out[static FRAME_TAG_LEN])
+{
+	const uint64_t w = htole64(tag);
+
+	memcpy(out, &w, sizeof(w));
 }
 
 void rdmamsg__wish_encode(const struct frame_wish *v,

@@ -22,6 +22,7 @@
 #define FRAME_REPORT_LEN	16
 #define FRAME_WISH_LEN	24		/* behind a REPORT's payload */
 #define FRAME_OFFER_LEN	16
+#define FRAME_TAG_LEN	8		/* behind all else of a REPORT */
 #define FRAME_COUNT_MAX	65536u	/* fragments of a message: 16 bits */
 
 enum frame_type {
@@ -38,12 +39,17 @@ enum frame_type {
 #define FRAME_REPAIRS	2u
 /* HEARTBEAT: the answer to a REPORT, for the subscriber that has sent it. */
 #define FRAME_ANSWER	4u
-/* HEARTBEAT: subscribers report once they were given all below its number. */
+/*
+ * HEARTBEAT: subscribers report once they were given all below its number. DATA:
+ * once they were given the message.
+ */
 #define FRAME_ASKS	8u
 /* REPORT: the subscriber leaves. */
 #define FRAME_LEFT	16u
 /* REPORT: with a wish for older messages. Its ANSWER: with an offer. */
 #define FRAME_WISH	32u
+/* REPORT: 8 bytes more, behind a wish if it has one: the tag. */
+#define FRAME_TAGGED	64u
 
 /* More subscribers than a publisher counts. */
 #define FRAME_AUDIENCE_MANY	UINT8_MAX
@@ -82,6 +88,7 @@ struct frame_report {
 	uint64_t id;			/* random, of the subscriber */
 	uint32_t rtt;			/* us, to the publisher; 0: not known */
 	uint32_t lost;			/* messages in gaps */
+	uint64_t tag;			/* 0: none; the decoder alone knows it */
 };
 
 /* The wish of a subscriber for messages below the REPORT's number. */
@@ -119,6 +126,8 @@ void rdmamsg__report_encode(const struct frame_report *r,
 			    uint8_t out[static FRAME_REPORT_LEN]);
 /* Decodes the payload of a REPORT. */
 struct frame_report rdmamsg__report_decode(const struct frame *report);
+
+void rdmamsg__tag_encode(uint64_t tag, uint8_t out[static FRAME_TAG_LEN]);
 
 void rdmamsg__wish_encode(const struct frame_wish *w,
 			  uint8_t out[static FRAME_WISH_LEN]);

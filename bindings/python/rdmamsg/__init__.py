@@ -38,7 +38,9 @@ from ._errors import (
     NoResources, Reason, Refused, Rejected, TimedOut, TooLarge, Unreachable,
     Unsupported, Who, WrongThread,
 )
-from ._group import Backlog, Flushed, Gap, GroupFlag, Published
+from ._group import (
+    Backlog, Flushed, Gap, GroupFlag, GroupFlow, Published,
+)
 from ._listener import ListenFlag, Request
 from ._message import Message, OutMessage
 from ._onesided import Access, Key, Region
@@ -55,7 +57,7 @@ __all__ = [
     "NONE", "Access", "AuthFailed", "Backlog", "Canceled", "Capability",
     "Cause", "Closed", "ClosedError", "Context", "ContextOptions",
     "Disconnected", "Endpoint", "EndpointFlag", "EndpointOptions", "Error",
-    "Failover", "Flushed", "Forked", "Gap", "Group", "GroupFlag",
+    "Failover", "Flushed", "Forked", "Gap", "Group", "GroupFlag", "GroupFlow",
     "GroupOptions", "How", "InDoubt", "InvalidArgument", "Key", "ListenFlag",
     "ListenOptions", "Listener", "Message", "MisuseError", "NoDevice",
     "NoPermission", "NoResources", "Op", "OutMessage", "PathChange",

@@ -32,6 +32,14 @@ class GroupFlag(enum.IntFlag):
     UNORDERED = lib.RDMAMSG_GROUP_UNORDERED
 
 
+class GroupFlow(enum.IntEnum):
+    """GroupOptions.flow: enum rdmamsg_group_flow."""
+
+    RATE = lib.RDMAMSG_GROUP_FLOW_RATE
+    SLOWEST = lib.RDMAMSG_GROUP_FLOW_SLOWEST
+    QUORUM = lib.RDMAMSG_GROUP_FLOW_QUORUM
+
+
 @dataclass(frozen=True, slots=True)
 class Published:
     """A message of a group. ``data`` is a copy."""
@@ -89,6 +97,8 @@ class GroupBase:
     on_gap: Callable[[Gap], object] | None = None
     #: Called with a Backlog, before the first message of each publisher.
     on_backlog: Callable[[Backlog], object] | None = None
+    #: Called with a dict, as of members(): it has held up this publisher.
+    on_laggard: Callable[[dict[str, Any]], object] | None = None
     #: Called with an Error: not a member until the library has joined again.
     on_lost: Callable[[Error], object] | None = None
 
@@ -149,6 +159,9 @@ class GroupBase:
         elif kind == lib.PYR_BACKLOG:
             call(self.on_backlog, Backlog(value, obj >> 32, obj & 0xffffffff,
                                           bool(status)))
+        elif kind == lib.PYR_LAGGARD:
+            member = ffi.from_buffer("struct rdmamsg_group_member *", data)
+            call(self.on_laggard, as_dict(member))
         elif kind == lib.PYR_LOST:
             self._joined = False
             call(self.on_lost, error(status, data.decode()))

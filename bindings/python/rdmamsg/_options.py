@@ -127,6 +127,11 @@ class GroupOptions:
     backlog: int | None = None
     backlog_bytes: int | None = None
     backlog_ms: int | None = None
+    flow: int | None = None  #: GroupFlow
+    flow_quorum: int | None = None
+    flow_window: int | None = None
+    flow_limit_ms: int | None = None
+    tag: int | None = None
 
 
 _STRUCTS: dict[type, str] = {

@@ -39,6 +39,8 @@ struct end {
 	struct rdmamsg_group_flushed flushed;	/* the last one */
 	uint32_t backlogs, backlog, less;	/* calls; the last one's */
 	uint32_t marked;			/* messages */
+	uint32_t laggards, writable;		/* calls */
+	uint64_t laggard;			/* the last one's id */
 };
 
 static struct end all[1 + SUBSCRIBERS];
@@ -127,6 +129,21 @@ static inline void on_backlog(struct rdmamsg_group *group,
 	m->less = less != 0;
 }
 
+static inline void on_laggard(struct rdmamsg_group *group,
+			      const struct rdmamsg_group_member *m)
+{
+	struct end *e = rdmamsg_group_user(group);
+
+	e->bad |= !m->is_laggard;
+	e->laggards++;
+	e->laggard = m->id;
+}
+
+static inline void on_writable(struct rdmamsg_group *group)
+{
+	((struct end *)rdmamsg_group_user(group))->writable++;
+}
+
 static inline void turn(int ms)
 {
 	struct pollfd fds[1 + SUBSCRIBERS];
@@ -163,7 +180,8 @@ static inline void join_one(struct end *m, struct rdmamsg_group_options opts)
 		.size = sizeof(handlers), .on_joined = on_joined, .on_lost = on_lost,
 		.on_message = on_message, .on_gap = on_gap,
 		.on_closed = on_closed, .on_flushed = on_flushed,
-		.on_backlog = on_backlog,
+		.on_backlog = on_backlog, .on_laggard = on_laggard,
+		.on_writable = on_writable,
 	};
 
 	opts.size = sizeof(opts);

@@ -132,6 +132,21 @@ pub struct rdmamsg_group_message {
     pub grh: *const ::std::os::raw::c_void,
     pub is_backlog: ::std::os::raw::c_int,
 }
+pub type rdmamsg_group_flow = ::std::os::raw::c_uint;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct rdmamsg_group_member {
+    pub size: usize,
+    pub id: u64,
+    pub gid: [u8; 16usize],
+    pub qp_num: u32,
+    pub lag: u32,
+    pub lost: u32,
+    pub rtt_us: u32,
+    pub age_ms: u32,
+    pub is_laggard: ::std::os::raw::c_int,
+    pub tag: u64,
+}
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct rdmamsg_group_flushed {
@@ -194,6 +209,12 @@ pub struct rdmamsg_group_handlers {
             less: ::std::os::raw::c_int,
         ),
     >,
+    pub on_laggard: ::std::option::Option<
+        unsafe extern "C" fn(
+            group: *mut rdmamsg_group,
+            m: *const rdmamsg_group_member,
+        ),
+    >,
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -219,18 +240,11 @@ pub struct rdmamsg_group_options {
     pub backlog: u32,
     pub backlog_bytes: u32,
     pub backlog_ms: u32,
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct rdmamsg_group_member {
-    pub size: usize,
-    pub id: u64,
-    pub gid: [u8; 16usize],
-    pub qp_num: u32,
-    pub lag: u32,
-    pub lost: u32,
-    pub rtt_us: u32,
-    pub age_ms: u32,
+    pub flow: u32,
+    pub flow_quorum: u32,
+    pub flow_window: u32,
+    pub flow_limit_ms: u32,
+    pub tag: u64,
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

@@ -55,6 +55,7 @@ struct Handlers {
     on_sent: Option<Box<dyn FnMut(&Group, u64)>>,
     on_flushed: Option<Box<dyn FnMut(&Group, sys::rdmamsg_group_flushed)>>,
     on_backlog: Option<Box<dyn FnMut(&Group, Sender, u32, u32, bool)>>,
+    on_laggard: Option<Box<dyn FnMut(&Group, sys::rdmamsg_group_member)>>,
 }
 
 /// Options and callbacks of a group. Zeros are the defaults of
@@ -72,6 +73,11 @@ pub struct GroupOptions {
     rate: u32,
     linger: Duration,
     backlog: u32,
+    flow: u32,
+    flow_quorum: u32,
+    flow_window: u32,
+    flow_limit: Duration,
+    tag: u64,
 }
 
 macro_rules! callbacks {
@@ -141,6 +147,8 @@ impl GroupOptions {
         /// The sender has kept messages from before: the first, their number,
         /// and whether there were more.
         on_backlog(&Group, Sender, u32, u32, bool);
+        /// The subscriber has held up this publisher, and counts no more.
+        on_laggard(&Group, sys::rdmamsg_group_member);
     }
 
     setters! {
@@ -158,6 +166,17 @@ impl GroupOptions {
         linger: Duration;
         /// Messages from before, of each publisher. It needs `repair`.
         backlog: u32;
+        /// Whom a publisher waits for: `sys::RDMAMSG_GROUP_FLOW_SLOWEST` or
+        /// `sys::RDMAMSG_GROUP_FLOW_QUORUM`. It needs `repair`.
+        flow: u32;
+        /// Subscribers of the quorum.
+        flow_quorum: u32;
+        /// Messages that it may be ahead.
+        flow_window: u32;
+        /// Until a laggard counts no more. `Duration::MAX`: ever.
+        flow_limit: Duration;
+        /// Of a subscriber, or those that a publisher waits for.
+        tag: u64;
     }
 
     /// The local address.
@@ -218,6 +237,11 @@ impl Group {
         opts.rate = o.rate;
         opts.linger_ms = option_ms(o.linger);
         opts.backlog = o.backlog;
+        opts.flow = o.flow;
+        opts.flow_quorum = o.flow_quorum;
+        opts.flow_window = o.flow_window;
+        opts.flow_limit_ms = option_ms(o.flow_limit);
+        opts.tag = o.tag;
         let mut group = ptr::null_mut();
         // SAFETY: the context is open, and the options valid during the call.
         check(unsafe {
@@ -341,6 +365,7 @@ fn table() -> sys::rdmamsg_group_handlers {
     t.on_sent = Some(on_sent);
     t.on_flushed = Some(on_flushed);
     t.on_backlog = Some(on_backlog);
+    t.on_laggard = Some(on_laggard);
     t
 }
 
@@ -493,6 +518,21 @@ unsafe extern "C" fn on_backlog(
     let f = |group: &Group, on: &mut Handlers| {
         if let Some(f) = &mut on.on_backlog {
             f(group, sender, first, count, less != 0);
+        }
+    };
+    // SAFETY: the library calls this with a group of this crate.
+    unsafe { call(group, f) };
+}
+
+unsafe extern "C" fn on_laggard(
+    group: *mut sys::rdmamsg_group,
+    m: *const sys::rdmamsg_group_member,
+) {
+    // SAFETY: the member is valid during the call.
+    let m = unsafe { *m };
+    let f = |group: &Group, on: &mut Handlers| {
+        if let Some(f) = &mut on.on_laggard {
+            f(group, m);
         }
     };
     // SAFETY: the library calls this with a group of this crate.

@@ -27,6 +27,7 @@ struct group_options {
 	callback<void(const rdmamsg_group_flushed &)> on_flushed = {};
 	callback<void(const rdmamsg_group_sender &, std::uint32_t first,
 		      std::uint32_t count, bool less)> on_backlog = {};
+	callback<void(const rdmamsg_group_member &)> on_laggard = {};
 	std::uint32_t flags = 0;
 	std::string source = {};
 	std::string device = {};
@@ -44,6 +45,11 @@ struct group_options {
 	std::uint32_t backlog = 0;
 	std::uint32_t backlog_bytes = 0;
 	std::uint32_t backlog_ms = 0;
+	std::uint32_t flow = RDMAMSG_GROUP_FLOW_RATE;
+	std::uint32_t flow_quorum = 0;
+	std::uint32_t flow_window = 0;
+	milliseconds flow_limit = {};
+	std::uint64_t tag = 0;
 };
 
 namespace detail {
@@ -75,6 +81,7 @@ public:
 		on.on_sent = opts.on_sent ? on_sent : nullptr;
 		on.on_flushed = on_flushed;
 		on.on_backlog = on_backlog;
+		on.on_laggard = on_laggard;
 		fill(o);
 		o.handlers = &on;
 		ret = rdmamsg_group_join(core.ctx(), address.c_str(), &o,
@@ -111,6 +118,11 @@ private:
 		o.backlog = opts.backlog;
 		o.backlog_bytes = opts.backlog_bytes;
 		o.backlog_ms = opts.backlog_ms;
+		o.flow = opts.flow;
+		o.flow_quorum = opts.flow_quorum;
+		o.flow_window = opts.flow_window;
+		o.flow_limit_ms = to_option(opts.flow_limit);
+		o.tag = opts.tag;
 	}
 
 	/* Calls what the program has given, unless its owner has gone. */
@@ -161,6 +173,10 @@ private:
 	{
 		tell(g, &group_options::on_backlog, *sender, first, count,
 		     less != 0);
+	}
+	static void on_laggard(rdmamsg_group *g, const rdmamsg_group_member *m)
+	{
+		tell(g, &group_options::on_laggard, *m);
 	}
 	static void on_closed(rdmamsg_group *g, const rdmamsg_reason *why)
 	{

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Flow control of a publisher: it is at most a window of messages ahead of its
+ * slowest subscriber, or of a quorum. Some messages ask for reports, early
+ * enough that they come before the window is full; when it is, heartbeats ask.
+ */
+#include "base/base.h"
+#include "base/ctx.h"
+#include "base/loop.h"
+#include "base/timer.h"
+#include "base/util.h"
+#include "group/audience.h"
+#include "group/group.h"
+#include "wire/frame.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <rdmamsg/group.h>
+
+#define QUESTIONS	4u	/* in a window */
+#define ASK_MOST	100000u	/* us, between two heartbeats that ask */
+
+static uint32_t lag_of(const struct rdmamsg_group *g,
+		       const struct subscriber *s)
+{
+	const uint32_t lag = g->number - s->due;
+
+	return (int32_t)lag > 0 ? lag : 0;
+}
+
+static bool counts(const struct rdmamsg_group *g, const struct subscriber *s)
+{
+	return !s->is_laggard &&
+	       (!g->opts.tag || s->last.tag == g->opts.tag);
+}
+
+static int compare(const void *a, const void *b)
+{
+	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/*
+ * Finds the messages that those which count all have. Too few for a quorum have
+ * no more than before.
+ */
+static void find_floor(struct rdmamsg_group *g)
+{
+	const struct audience *a = g->audience;
+	uint32_t lags[AUDIENCE_MAX], n = 0, last;
+
+	for (uint32_t i = 0; i < a->count; i++)
+		if (counts(g, &a->members[i]))
+			lags[n++] = lag_of(g, &a->members[i]);
+	qsort(lags, n, sizeof(*lags), compare);
+	last = g->opts.flow == RDMAMSG_GROUP_FLOW_QUORUM ?
+	       g->opts.flow_quorum : n;
+	if (!last)
+		g->flow.floor = g->number;
+	else if (last <= n)
+		g->flow.floor = g->number - lags[last - 1];
+}
+
+static bool is_full(const struct rdmamsg_group *g)
+{
+	return g->number - g->flow.floor >= g->opts.flow_window;
+}
+
+static void ask(struct rdmamsg_group *g)
+{
+	if (g->state == GROUP_JOINED)
+		(void)rdmamsg__group_say(g);
+	rdmamsg__timer_set_us(&g->ctx->loop.timers, &g->flow.timer,
+			      g->flow.pause);
+	g->flow.pause = min(2 * g->flow.pause, ASK_MOST);
+}
+
+bool rdmamsg__flow_blocks(struct rdmamsg_group *g)
+{
+	find_floor(g);
+	if (!is_full(g))
+		return false;
+	if (!g->flow.blocked) {
+		g->flow.blocked = rdmamsg__now_us();
+		g->flow.pause = rdmamsg__subscribers_pause(g);
+		ask(g);
+	}
+	return true;
+}
+
+uint8_t rdmamsg__flow_flags(struct rdmamsg_group *g, uint32_t number)
+{
+	if (g->opts.flow == RDMAMSG_GROUP_FLOW_RATE ||
+	    number - g->flow.asked < g->opts.flow_window / QUESTIONS)
+		return 0;
+	g->flow.asked = number;
+	return FRAME_ASKS;
+}
+
+void rdmamsg__flow_advanced(struct rdmamsg_group *g, struct subscriber *s)
+{
+	if (s->is_laggard && lag_of(g, s) <= g->opts.flow_window / 2)
+		s->is_laggard = false;
+}
+
+void rdmamsg__flow_look(struct rdmamsg_group *g)
+{
+	if (!g->flow.blocked)
+		return;
+	find_floor(g);
+	if (is_full(g))
+		return;
+	rdmamsg__flow_stop(g);
+	rdmamsg__group_writable(g);
+}
+
+static bool has_held_up(const struct rdmamsg_group *g,
+			const struct subscriber *s, uint64_t now)
+{
+	const uint64_t since = max(g->flow.blocked, s->advanced);
+
+	return counts(g, s) && lag_of(g, s) >= g->opts.flow_window &&
+	       g->opts.flow_limit_ms != RDMAMSG_NONE &&
+	       now - min(now, since) >= 1000ull * g->opts.flow_limit_ms;
+}
+
+/* In a quorum others go ahead of a laggard. */
+static void tell_laggards(struct rdmamsg_group *g)
+{
+	const uint64_t now = rdmamsg__now_us();
+
+	if (g->opts.flow != RDMAMSG_GROUP_FLOW_SLOWEST)
+		return;
+	for (uint32_t i = 0; i < g->audience->count; i++) {
+		struct subscriber *s = &g->audience->members[i];
+		struct rdmamsg_group_member m;
+
+		if (!has_held_up(g, s, now))
+			continue;
+		s->is_laggard = true;
+		m = rdmamsg__subscriber_told(s);
+		rdmamsg__tell(&g->ctx->loop, g->on.on_laggard, g, &m);
+		if (g->state != GROUP_JOINED)
+			return;
+	}
+}
+
+static void on_timer(struct timer *t)
+{
+	struct rdmamsg_group *g = list_entry(t, struct rdmamsg_group,
+					     flow.timer);
+
+	if (g->state == GROUP_JOINED)
+		tell_laggards(g);
+	rdmamsg__subscribers_look(g);
+	if (g->flow.blocked && g->state < GROUP_LEAVING)
+		ask(g);
+}
+
+void rdmamsg__flow_init(struct rdmamsg_group *g)
+{
+	rdmamsg__timer_init(&g->flow.timer, on_timer);
+}
+
+void rdmamsg__flow_stop(struct rdmamsg_group *g)
+{
+	g->flow.blocked = 0;
+	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->flow.timer);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: a publisher waits for its slowest subscriber, or for a quorum, as
+ * long as it was told to.
+ */
+#include "members.h"
+#include "base/util.h"
+#include "group/group.h"
+
+#define WINDOW	16u
+#define TAG	0x7a61u
+#define LAST	(&all[SUBSCRIBERS])	/* it stands still */
+
+static struct rdmamsg_group_options with(uint32_t flow)
+{
+	return (struct rdmamsg_group_options){
+		.flow = flow, .flow_window = WINDOW,
+		.flow_limit_ms = RDMAMSG_NONE,
+	};
+}
+
+static int count_member(const struct rdmamsg_group_member *m, void *user)
+{
+	++*(int *)user;
+	return 0;
+}
+
+static int members(void)
+{
+	int n = 0;
+
+	assert_int_equal(rdmamsg_group_members(all[0].group, count_member, &n),
+			 0);
+	return n;
+}
+
+/* The tags are those of the subscribers. */
+static void begin(struct rdmamsg_group_options opts, const uint64_t *tags)
+{
+	published = 0;
+	opts.flags = RDMAMSG_GROUP_REPAIR | RDMAMSG_GROUP_PUBLISH;
+	join_one(&all[0], opts);
+	for (int i = 1; i <= SUBSCRIBERS; i++)
+		join_one(&all[i], (struct rdmamsg_group_options){
+			.flags = RDMAMSG_GROUP_REPAIR |
+				 RDMAMSG_GROUP_SUBSCRIBE,
+			.tag = tags ? tags[i - 1] : 0,
+		});
+	for (int i = 0; i <= SUBSCRIBERS; i++)
+		WAIT_FOR(all[i].joined);
+	publish(1);
+	for (int i = 1; i <= SUBSCRIBERS; i++)
+		WAIT_FOR(all[i].due == 1);
+	WAIT_FOR(members() == SUBSCRIBERS);
+}
+
+/* All work but those from here on. */
+static void turn_below(int end)
+{
+	for (int i = 0; i < end; i++)
+		assert_true(rdmamsg_wait(all[i].ctx, i ? 0 : 1) >= 0);
+}
+
+/* Publishes until the first refusal, or so many. Returns their number. */
+static uint32_t publish_below(int end, uint32_t most)
+{
+	for (uint32_t n = 0; n < most; n++) {
+		const uint32_t number = published;
+		int ret = rdmamsg_group_publish(all[0].group,
+						content + number % 256,
+						length_of(number));
+
+		if (ret == -EAGAIN && all[0].group->flow.blocked)
+			return n;
+		if (ret == -EAGAIN)
+			n--;		/* the rate, or the queue */
+		else
+			published++;
+		assert_true(!ret || ret == -EAGAIN);
+		turn_below(end);
+	}
+	return most;
+}
+
+static void finish(void)
+{
+	for (int i = 1; i <= SUBSCRIBERS; i++) {
+		WAIT_FOR(all[i].due == published);
+		assert_int_equal(all[i].gaps, 0);
+		assert_false(all[i].bad);
+	}
+	assert_false(all[0].bad);
+	end_all();
+}
+
+static void slowest__stands_still_IS_WAITED_FOR(void **state)
+{
+	begin(with(RDMAMSG_GROUP_FLOW_SLOWEST), NULL);
+	assert_in_range(publish_below(SUBSCRIBERS, 1000), WINDOW - 1, WINDOW);
+	for (int i = 0; i < 20; i++)
+		turn_below(SUBSCRIBERS);
+	assert_int_equal(publish_below(SUBSCRIBERS, 1), 0);
+	assert_int_equal(all[0].laggards, 0);
+	all[0].writable = 0;
+	WAIT_FOR(all[0].writable);
+	publish(500);
+	finish();
+}
+
+static void slowest__for_too_long_DOES_NOT_COUNT(void **state)
+{
+	struct rdmamsg_group_options opts = with(RDMAMSG_GROUP_FLOW_SLOWEST);
+
+	opts.flow_limit_ms = 20;
+	begin(opts, NULL);
+	(void)publish_below(SUBSCRIBERS, 1000);
+	UNTIL_BY(turn_below(SUBSCRIBERS), all[0].laggards);
+	assert_int_equal(all[0].laggard, LAST->group->id);
+	while (published < 200)
+		if (!publish_below(SUBSCRIBERS, 10))
+			turn_below(SUBSCRIBERS);
+	assert_int_equal(all[0].laggards, 1);
+	/* it catches up, and counts again */
+	WAIT_FOR(LAST->due == published);
+	WAIT_FOR(rdmamsg_group_flush(all[0].group, WAIT_MS) == 0);
+	WAIT_FOR(all[0].flushes);
+	(void)publish_below(SUBSCRIBERS, 1000);
+	UNTIL_BY(turn_below(SUBSCRIBERS), all[0].laggards == 2);
+	finish();
+}
+
+static void slowest__killed_IS_NOT_WAITED_FOR(void **state)
+{
+	begin(with(RDMAMSG_GROUP_FLOW_SLOWEST), NULL);
+	(void)publish_below(SUBSCRIBERS, 1000);
+	rdmamsg_close(LAST->ctx);
+	UNTIL_BY(turn_below(SUBSCRIBERS), all[0].writable);
+	assert_int_equal(all[0].laggards, 0);
+	all[0].writable = 0;
+	join_one(LAST, (struct rdmamsg_group_options){
+		.flags = RDMAMSG_GROUP_REPAIR | RDMAMSG_GROUP_SUBSCRIBE,
+	});
+	WAIT_FOR(LAST->joined);
+	LAST->due = published;
+	publish(100);
+	finish();
+}
+
+static void slowest__without_the_tag_IS_NOT_WAITED_FOR(void **state)
+{
+	struct rdmamsg_group_options opts = with(RDMAMSG_GROUP_FLOW_SLOWEST);
+
+	opts.tag = TAG;
+	begin(opts, (const uint64_t[]){ TAG, TAG, TAG + 1 });
+	while (published < 100)
+		if (!publish_below(SUBSCRIBERS, 10))
+			turn_below(SUBSCRIBERS);
+	assert_in_range(publish_below(SUBSCRIBERS - 1, 1000), 0, WINDOW);
+	finish();
+}
+
+static void quorum__of_two_ONE_MAY_STAND_STILL(void **state)
+{
+	struct rdmamsg_group_options opts = with(RDMAMSG_GROUP_FLOW_QUORUM);
+
+	opts.flow_quorum = 2;
+	begin(opts, NULL);
+	while (published < 100)
+		if (!publish_below(SUBSCRIBERS, 10))
+			turn_below(SUBSCRIBERS);
+	assert_in_range(publish_below(SUBSCRIBERS - 1, 1000), 0, WINDOW);
+	finish();
+}
+
+static void quorum__too_few_IS_WAITED_FOR(void **state)
+{
+	struct rdmamsg_group_options opts = with(RDMAMSG_GROUP_FLOW_QUORUM);
+
+	opts.flow_quorum = SUBSCRIBERS + 1;
+	begin(opts, NULL);
+	assert_in_range(publish_below(1 + SUBSCRIBERS, 1000), 0, WINDOW);
+	assert_int_equal(publish_below(1 + SUBSCRIBERS, 1), 0);
+	finish();
+}
+
+static void flow__options_EINVAL(void **state)
+{
+	struct rdmamsg_group_options opts = {
+		.size = sizeof(opts), .flow = RDMAMSG_GROUP_FLOW_SLOWEST,
+	};
+	struct rdmamsg_group *g;
+	struct rdmamsg *ctx;
+
+	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
+	assert_int_equal(rdmamsg_group_join(ctx, GROUP, &opts, &g), -EINVAL);
+	assert_non_null(strstr(rdmamsg_error(), "RDMAMSG_GROUP_REPAIR"));
+	opts.flags = RDMAMSG_GROUP_REPAIR;
+	opts.flow = 3;
+	assert_int_equal(rdmamsg_group_join(ctx, GROUP, &opts, &g), -EINVAL);
+	assert_non_null(strstr(rdmamsg_error(), "flow 3"));
+	opts.flow = RDMAMSG_GROUP_FLOW_QUORUM;
+	opts.flow_quorum = 255;
+	assert_int_equal(rdmamsg_group_join(ctx, GROUP, &opts, &g), -EINVAL);
+	assert_non_null(strstr(rdmamsg_error(), "flow_quorum"));
+	rdmamsg_close(ctx);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(slowest__stands_still_IS_WAITED_FOR),
+		cmocka_unit_test(slowest__for_too_long_DOES_NOT_COUNT),
+		cmocka_unit_test(slowest__killed_IS_NOT_WAITED_FOR),
+		cmocka_unit_test(slowest__without_the_tag_IS_NOT_WAITED_FOR),
+		cmocka_unit_test(quorum__of_two_ONE_MAY_STAND_STILL),
+		cmocka_unit_test(quorum__too_few_IS_WAITED_FOR),
+		cmocka_unit_test(flow__options_EINVAL),
+	};
+
+	return run_members("flow", tests, sizeof(tests) / sizeof(*tests));
+}
