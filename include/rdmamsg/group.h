@@ -132,8 +132,8 @@ struct rdmamsg_group_handlers {
 	/*
 	 * With the option backlog, before the first message of each sender:
 	 * 'count' messages from 'first' on were published before this member
-	 * has heard the sender. They follow, with is_backlog. less: the sender
-	 * had published more that was wanted, and does not keep it.
+	 * has heard the sender. They follow, with is_backlog. less: older ones
+	 * may have been wanted, and are not kept any more.
 	 */
 	void (*on_backlog)(struct rdmamsg_group *group,
 			   const struct rdmamsg_group_sender *sender,

@@ -41,9 +41,10 @@ struct subscriber *rdmamsg__audience_place(struct audience *a,
 
 	if (s)
 		return s;
-	a->more = a->count == AUDIENCE_MAX;
-	if (a->more)
+	if (a->count == AUDIENCE_MAX) {
+		a->more = a->refused = true;
 		return NULL;
+	}
 	s = &a->members[a->count++];
 	*s = (struct subscriber){ .at = *at };
 	return s;
@@ -51,10 +52,17 @@ struct subscriber *rdmamsg__audience_place(struct audience *a,
 
 struct subscriber *rdmamsg__audience_gone(struct audience *a, uint64_t now)
 {
-	const uint8_t announced = rdmamsg__audience_announced(a);
-	const uint64_t patience = (uint64_t)PAUSES *
-				  rdmamsg__audience_pause(announced);
+	const uint64_t many = (uint64_t)PAUSES * PAUSE_MANY_MS;
+	uint64_t patience;
 
+	/* those of many report as seldom as they were told, for a while */
+	if (a->refused)
+		a->many_until = now + many;
+	a->refused = false;
+	a->more &= now < a->many_until;
+	patience = now < a->many_until ? many :
+		   (uint64_t)PAUSES *
+		   rdmamsg__audience_pause(rdmamsg__audience_announced(a));
 	for (uint32_t i = 0; i < a->count; i++)
 		if (now - min(now, a->members[i].heard) > patience)
 			return &a->members[i];
@@ -64,7 +72,6 @@ struct subscriber *rdmamsg__audience_gone(struct audience *a, uint64_t now)
 void rdmamsg__audience_forget(struct audience *a, struct subscriber *s)
 {
 	*s = a->members[--a->count];
-	a->more = false;
 }
 
 uint32_t rdmamsg__audience_rtt(const struct audience *a)

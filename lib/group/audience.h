@@ -15,7 +15,7 @@
 #include "group/carrier.h"
 #include "wire/frame.h"
 
-#define WAY_REPORTS	16u	/* the way to a peer may change after so many */
+#define WAY_US		16000000u	/* for so long a way is believed */
 #define AUDIENCE_FEW	8u
 #define REPORT_SPREAD_US 20u	/* for each subscriber, if many are asked */
 #define AUDIENCE_MAX	(FRAME_AUDIENCE_MANY - 1u)
@@ -27,12 +27,15 @@ struct subscriber {
 	uint32_t due;			/* number that it waits for */
 	uint32_t lag;			/* messages, when it has reported */
 	uint32_t reports;		/* that were answered */
-	uint64_t heard, answered;	/* ms */
-	uint64_t advanced;		/* us, when 'due' has changed */
+	uint64_t way_at;		/* us, when the way was found */
+	uint64_t heard;			/* ms; or nothing could be heard */
+	uint64_t reported, answered;	/* ms */
+	uint32_t farthest;		/* most that 'due' was */
+	uint64_t advanced;		/* us, when it was less */
 	bool is_laggard;
 	uint64_t nonce;			/* to prove its address; 0: none */
 	bool granted;			/* a backlog, from here on: */
-	uint32_t first;
+	uint32_t first, end;		/* below this one */
 	bool less;			/* than it has wished for */
 };
 
@@ -40,6 +43,9 @@ struct audience {
 	struct subscriber *members;	/* room for AUDIENCE_MAX */
 	uint32_t count;
 	bool more;			/* than there is room for */
+	bool refused;			/* one of them, lately */
+	uint64_t many_until;		/* ms */
+	uint64_t looked;		/* ms, the last time */
 };
 
 /* Returns for how long a subscriber pauses between reports, in ms. */

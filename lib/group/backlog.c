@@ -26,15 +26,16 @@ static void begin(struct member *m, uint32_t first, uint32_t end, bool less)
 
 	m->wishes = false;
 	m->in_backlog = count > 0;
+	rdmamsg__stream_begin(&m->stream, first, first);
 	rdmamsg__tell(&g->ctx->loop, g->on.on_backlog, g, &m->who, first, count,
 		      less);
-	rdmamsg__stream_begin(&m->stream, first, end);
+	rdmamsg__stream_sent(&m->stream, end);
 }
 
 /* Nobody knows whether it has kept anything. */
 static void begin_without(struct member *m)
 {
-	begin(m, m->joined_at, m->joined_at, m->joined_at > 0);
+	begin(m, m->joined_at, m->held_up, m->joined_at > 0);
 }
 
 void rdmamsg__backlog_begin(struct member *m, const struct frame *f)
@@ -44,6 +45,7 @@ void rdmamsg__backlog_begin(struct member *m, const struct frame *f)
 	m->wishes = o->backlog || o->backlog_bytes || o->backlog_ms;
 	/* the rest of a message that has begun is of no use */
 	m->joined_at = f->number + (f->type == FRAME_DATA && f->index);
+	m->held_up = m->joined_at;
 }
 
 bool rdmamsg__backlog_holds(struct member *m, const struct frame *f)
@@ -51,8 +53,12 @@ bool rdmamsg__backlog_holds(struct member *m, const struct frame *f)
 	const bool keeps = m->stream.window > 1 && f->type != FRAME_END &&
 			   (int32_t)(f->oldest - m->joined_at) < 0;
 
+	const uint32_t end = f->number + (f->type == FRAME_DATA);
+
 	if (m->wishes && !keeps)
 		begin_without(m);
+	else if (m->wishes && (int32_t)(end - m->held_up) > 0)
+		m->held_up = end;
 	return m->wishes;
 }
 
@@ -74,15 +80,17 @@ void rdmamsg__backlog_offered(struct member *m, const struct frame *f)
 	if (!o.granted) {
 		if (m->nonce == o.nonce)
 			return;		/* the same twice */
+		if (!m->nonce)
+			m->unanswered = 0;
 		m->nonce = o.nonce;
-		m->unanswered = 0;
 		rdmamsg__report(m);
 		return;
 	}
 	if (m->joined_at - o.first > m->stream.window)
 		o.first = m->joined_at;
-	begin(m, o.first, (int32_t)(f->number - m->joined_at) > 0 ? f->number :
-	      m->joined_at, o.less);
+	if ((int32_t)(f->number - m->held_up) > 0)
+		m->held_up = f->number;
+	begin(m, o.first, m->held_up, o.less);
 	if (m->group->state == GROUP_JOINED)
 		rdmamsg__ask_heard(m, false);
 }

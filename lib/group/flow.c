@@ -30,9 +30,11 @@ static uint32_t lag_of(const struct rdmamsg_group *g,
 	return (int32_t)lag > 0 ? lag : 0;
 }
 
+/* One that still gets its backlog is no measure of what is published now. */
 static bool counts(const struct rdmamsg_group *g, const struct subscriber *s)
 {
 	return !s->is_laggard &&
+	       !(s->granted && (int32_t)(s->due - s->end) < 0) &&
 	       (!g->opts.tag || s->last.tag == g->opts.tag);
 }
 
@@ -152,12 +154,18 @@ static void on_timer(struct timer *t)
 {
 	struct rdmamsg_group *g = list_entry(t, struct rdmamsg_group,
 					     flow.timer);
+	/* what they have sent meanwhile is not read yet */
+	const bool stood_still = rdmamsg__now_us() - t->when >=
+				 1000ull * g->opts.flow_limit_ms;
 
-	if (g->state == GROUP_JOINED)
+	if (g->state >= GROUP_LEAVING)
+		return;
+	ask(g);
+	if (g->state != GROUP_JOINED)
+		return;
+	if (!stood_still)
 		tell_laggards(g);
 	rdmamsg__subscribers_look(g);
-	if (g->flow.blocked && g->state < GROUP_LEAVING)
-		ask(g);
 }
 
 void rdmamsg__flow_init(struct rdmamsg_group *g)

@@ -64,15 +64,18 @@ struct member {
 	/* reports, see report.c */
 	uint64_t report_at;		/* us; 0: none is due */
 	uint64_t reported_at;		/* us; 0: no answer is due */
+	uint64_t way_at;		/* us, when the way was found */
 	uint32_t reports;
 	uint32_t unanswered;		/* the first ones */
 	uint32_t rtt;			/* us; 0: not known */
 	bool owes;			/* a report, when this one is due: */
 	uint32_t owed;
+	bool owes_now;			/* and one before */
 	/* the backlog, see backlog.c */
 	bool wishes;			/* frames wait for the offer */
 	bool in_backlog;
 	uint32_t joined_at;		/* the first number that was heard */
+	uint32_t held_up;		/* frames of messages below */
 	uint64_t nonce;			/* of the offer; 0: none yet */
 	struct rdmamsg_group_stats st;
 	bool ended;			/* END has come: only late frames */
@@ -114,6 +117,7 @@ struct rdmamsg_group {
 	struct pace pace;
 	struct timer pace_timer;	/* until pace has tokens */
 	uint64_t id;			/* random, of this sender */
+	uint64_t report_id;		/* random, of this subscriber */
 	uint32_t number;		/* of the next message */
 	struct pending *pending;	/* not sent completely, or NULL */
 	bool want_writable;
@@ -268,6 +272,8 @@ void rdmamsg__repair_take_back(struct rdmamsg_group *g);
 uint32_t rdmamsg__repair_oldest(const struct rdmamsg_group *g);
 void rdmamsg__repair_nack(struct rdmamsg_group *g, const struct frame *f,
 			  const struct datagram *d);
+/* A subscriber wants something: a group that is being left stays. */
+void rdmamsg__repair_wanted(struct rdmamsg_group *g);
 /* A message was sent: a heartbeat follows, if no other message does. */
 void rdmamsg__repair_beat(struct rdmamsg_group *g);
 /*
@@ -305,7 +311,8 @@ void rdmamsg__repair_leave(struct rdmamsg_group *g);
 
 /* subscribers.c: the subscribers of a publisher with repair */
 int rdmamsg__subscribers_new(struct rdmamsg_group *g);
-struct rdmamsg_group_member rdmamsg__subscriber_told(const struct subscriber *s);
+struct rdmamsg_group_member
+rdmamsg__subscriber_told(const struct subscriber *s);
 /* Until they may have answered a question, in us. */
 uint32_t rdmamsg__subscribers_pause(const struct rdmamsg_group *g);
 void rdmamsg__subscribers_free(struct rdmamsg_group *g);
@@ -316,6 +323,8 @@ void rdmamsg__subscriber_report(struct rdmamsg_group *g, const struct frame *f,
 /* Returns the way to a subscriber that reports, or NULL. */
 const struct carrier_to *rdmamsg__subscriber_way(struct rdmamsg_group *g,
 						 const struct carrier_peer *at);
+/* The group was joined again: they were not heard meanwhile. */
+void rdmamsg__subscribers_joined(struct rdmamsg_group *g);
 /* Forgets those that are gone. May call on_flushed. */
 void rdmamsg__subscribers_look(struct rdmamsg_group *g);
 /* The carrier goes: forgets the ways to them. */
@@ -367,8 +376,11 @@ void rdmamsg__report_joined(struct rdmamsg_group *g);
 void rdmamsg__report_heard(struct member *m);
 /* Reports now. */
 void rdmamsg__report(struct member *m);
-/* It wants a report once the program was given all below this number. */
-void rdmamsg__report_asked(struct member *m, uint32_t number);
+/*
+ * It wants a report once the program was given all below this number, and one
+ * at once if 'now'.
+ */
+void rdmamsg__report_asked(struct member *m, uint32_t number, bool now);
 /* The group is being left: tells all publishers. */
 void rdmamsg__report_left(struct rdmamsg_group *g);
 /* It has answered a report. */

@@ -117,6 +117,11 @@ static int take_options(struct rdmamsg_group *g,
 		return rdmamsg__fail(-EINVAL, "backlog needs "
 				     "RDMAMSG_GROUP_REPAIR: without it "
 				     "publishers keep nothing");
+	if (o->flags & RDMAMSG_GROUP_RAW &&
+	    (o->flow || o->backlog || o->backlog_bytes || o->backlog_ms))
+		return rdmamsg__fail(-EINVAL, "flow and backlog with "
+				     "RDMAMSG_GROUP_RAW: plain datagrams have "
+				     "no numbers");
 	if (o->flow > RDMAMSG_GROUP_FLOW_QUORUM)
 		return rdmamsg__fail(-EINVAL, "flow %u of a group: unknown",
 				     o->flow);
@@ -265,10 +270,10 @@ void rdmamsg__groups_settle(struct rdmamsg *ctx)
 
 		ctx->loop.told = true;
 		/* a handler that an exception leaves is not called again */
+		rdmamsg__flush_end(g);
 		if (!g->closed_told) {
 			g->closed_told = true;
 			rdmamsg__ctx_ended(ctx, g->reason.error);
-			rdmamsg__flush_end(g);
 			rdmamsg__tell(&ctx->loop, g->on.on_closed, g,
 				      &g->reason);
 		}
@@ -586,7 +591,9 @@ int rdmamsg_group_join(struct rdmamsg *ctx, const char *address,
 	ret = take_options(g, opts);
 	if (!ret)
 		ret = rdmamsg__group_address(g, address);
-	if (!ret && getrandom(&g->id, sizeof(g->id), 0) != sizeof(g->id))
+	if (!ret && (getrandom(&g->id, sizeof(g->id), 0) != sizeof(g->id) ||
+		     getrandom(&g->report_id, sizeof(g->report_id), 0) !=
+		     sizeof(g->report_id)))
 		ret = rdmamsg__fail(-EIO, "no random numbers");
 	if (!ret)
 		ret = rdmamsg__timers_reserve(&ctx->loop.timers, TIMERS);
@@ -600,7 +607,8 @@ int rdmamsg_group_join(struct rdmamsg *ctx, const char *address,
 	rdmamsg__timer_init(&g->pace_timer, on_paced);
 	rdmamsg__timer_init(&g->sweep, rdmamsg__members_sweep);
 	if (g->opts.flags & RDMAMSG_GROUP_REPAIR &&
-	    g->opts.flags & RDMAMSG_GROUP_PUBLISH)
+	    g->opts.flags & RDMAMSG_GROUP_PUBLISH &&
+	    !(g->opts.flags & RDMAMSG_GROUP_RAW))
 		ret = rdmamsg__subscribers_new(g);
 	if (!ret && g->audience)
 		ret = rdmamsg__repair_new(g);

@@ -208,7 +208,7 @@ int rdmamsg__group_say(struct rdmamsg_group *g)
 	const struct frame f = {
 		.type = FRAME_HEARTBEAT,
 		.flags = (g->repair ? FRAME_REPAIRS : 0u) |
-			 (g->flush.runs ? FRAME_ASKS : 0u),
+			 (g->flush.runs || g->flow.blocked ? FRAME_ASKS : 0u),
 		.audience = rdmamsg__subscribers(g),
 		.sender = g->id, .number = rdmamsg__group_sent(g),
 		.oldest = rdmamsg__repair_oldest(g),

@@ -406,7 +406,8 @@ static void take(struct member *m, const struct frame *f)
 		return;
 	}
 	if (unlikely(f->flags & FRAME_ASKS) && f->type != FRAME_END)
-		rdmamsg__report_asked(m, f->number + (f->type == FRAME_DATA));
+		rdmamsg__report_asked(m, f->number + (f->type == FRAME_DATA),
+				      f->type == FRAME_HEARTBEAT);
 	switch (f->type) {
 	case FRAME_DATA:
 		repaired = data(m, f);

@@ -285,6 +285,11 @@ void rdmamsg__repair_nack(struct rdmamsg_group *g, const struct frame *f,
 			rdmamsg__requests_add(&p->requests, &range, &d->from);
 	if (p->requests.count && !p->answering)
 		answer_soon(g, &d->from);
+	rdmamsg__repair_wanted(g);
+}
+
+void rdmamsg__repair_wanted(struct rdmamsg_group *g)
+{
 	if (g->state == GROUP_LEAVING && !g->leaving_sent)
 		linger(g);
 }
@@ -352,7 +357,8 @@ uint32_t rdmamsg__repair_grant(struct rdmamsg_group *g,
 	const uint32_t first = rdmamsg__history_backlog(h, end, most, bytes,
 							when);
 
-	*less = first == h->oldest && first && end - first < most;
+	*less = first && (int32_t)(first - h->oldest) <= 0 &&
+		end - first < most;
 	rdmamsg__quota_grant(rdmamsg__quota_of(&g->repair->quota, at, &s),
 			     QUOTA_TIMES *
 			     (s.published - rdmamsg__history_before(h, first)),
@@ -430,7 +436,10 @@ void rdmamsg__repair_joined(struct rdmamsg_group *g)
 {
 	struct repair *p = g->repair;
 
-	if (!p || !g->number)
+	if (!p)
+		return;
+	rdmamsg__subscribers_joined(g);
+	if (!g->number)
 		return;
 	p->beat_us = BEAT_US / 2;
 	set_beat(p, 1000);

@@ -21,6 +21,7 @@
 #define FIRST_MANY_US	1000000u
 #define AGAIN_US	5000u	/* an answer may take, at first; doubles */
 #define LONGEST_US	1000000u
+#define ANSWERED_US	2000u	/* one report is, in so long */
 #define WISHES		8u	/* without an answer, in 1.3 s */
 #define TOGETHER_US	16u	/* times the number of publishers */
 
@@ -43,7 +44,7 @@ static void send_report(struct rdmamsg_group *g, struct member *m,
 			uint8_t flags)
 {
 	const struct frame_report r = {
-		.id = g->id, .rtt = m->rtt,
+		.id = g->report_id, .rtt = m->rtt,
 		.lost = (uint32_t)m->st.lost_messages,
 	};
 	const struct frame_wish w = {
@@ -92,9 +93,14 @@ static void report(struct member *m, uint64_t now)
 		us = min(us, AGAIN_US << min(m->unanswered, 10u));
 		m->unanswered++;
 	}
-	if (!(m->reports++ % WAY_REPORTS))
+	if (now - m->way_at >= WAY_US) {
 		rdmamsg__carrier_forget_way(g->carrier, &m->way);
-	m->reported_at = now;
+		m->way_at = now;
+	}
+	m->reports++;
+	/* of those that follow soon after it, the first one is answered */
+	if (now - m->reported_at >= ANSWERED_US)
+		m->reported_at = now;
 	m->report_at = now + about(g, us);
 	send_report(g, m, 0);
 }
@@ -137,21 +143,31 @@ void rdmamsg__report_joined(struct rdmamsg_group *g)
 	set_timer(g);
 }
 
-void rdmamsg__report_asked(struct member *m, uint32_t number)
+void rdmamsg__report_asked(struct member *m, uint32_t number, bool now)
 {
-	if (m->owes || m->stream.window == 1)
+	if (m->stream.window == 1)
+		return;
+	m->owes_now |= now;
+	if (m->owes)
 		return;
 	m->owes = true;
 	m->owed = number;
 }
 
-/* Those of many do not report together. */
+/*
+ * It reports when it is where it was asked for, and before if it is asked
+ * whether it has advanced. Those of many do not report together.
+ */
 static void report_owed(struct member *m)
 {
 	struct rdmamsg_group *g = m->group;
 	const uint64_t now = rdmamsg__now_us();
+	const bool is_there = (int32_t)(m->stream.next - m->owed) >= 0;
 
-	m->owes = false;
+	if (!is_there && !m->owes_now)
+		return;
+	m->owes = !is_there;
+	m->owes_now = false;
 	if (rdmamsg__audience_is_few(m->audience)) {
 		report(m, now);
 		return;
@@ -179,8 +195,7 @@ void rdmamsg__report_heard(struct member *m)
 	struct rdmamsg_group *g = m->group;
 	uint64_t now;
 
-	if (unlikely(m->owes) && (int32_t)(m->stream.next - m->owed) >= 0 &&
-	    g->state == GROUP_JOINED)
+	if (unlikely(m->owes) && g->state == GROUP_JOINED)
 		report_owed(m);
 	if (likely(m->report_at) || m->stream.window == 1 ||
 	    g->state != GROUP_JOINED)

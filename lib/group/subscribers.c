@@ -25,6 +25,8 @@
 
 #define RTT_MAX		100000u	/* us, that a subscriber may claim */
 #define ANSWER_LEAST_MS	2u	/* between two answers to a subscriber */
+#define MOVED_MS	100u	/* silent at the old place for so long */
+#define STILL_MS	3000u	/* heartbeats come more often */
 #define ASK_LEAST	100u	/* us, between two questions */
 #define ASK_UNKNOWN	10000u	/* while the round trip is not known */
 #define ASK_MOST	100000u
@@ -87,6 +89,10 @@ static void on_timer(struct timer *t)
 	struct rdmamsg_group *g = list_entry(t, struct rdmamsg_group,
 					     flush.timer);
 
+	if (g->state == GROUP_JOINED)
+		rdmamsg__subscribers_look(g);
+	if (!g->flush.runs)
+		return;
 	if (rdmamsg__now_us() >= g->flush.by || !count_behind(g))
 		flush_done(g);
 	else
@@ -140,11 +146,30 @@ static void forget(struct rdmamsg_group *g, struct subscriber *s)
 	rdmamsg__audience_forget(g->audience, s);
 }
 
+/* Nobody could be heard until now. */
+static void hear_all(struct audience *a, uint64_t now)
+{
+	for (uint32_t i = 0; i < a->count; i++)
+		a->members[i].heard = now;
+	a->looked = now;
+}
+
+void rdmamsg__subscribers_joined(struct rdmamsg_group *g)
+{
+	hear_all(g->audience, rdmamsg__now_ms());
+	if (g->flow.blocked)
+		g->flow.blocked = rdmamsg__now_us();
+}
+
 void rdmamsg__subscribers_look(struct rdmamsg_group *g)
 {
 	const uint64_t now = rdmamsg__now_ms();
 	struct subscriber *s;
 
+	/* this process stood still: what they have sent is not read yet */
+	if (now - g->audience->looked >= STILL_MS)
+		hear_all(g->audience, now);
+	g->audience->looked = now;
 	while ((s = rdmamsg__audience_gone(g->audience, now)))
 		forget(g, s);
 	if (g->flush.runs && !count_behind(g))
@@ -198,6 +223,7 @@ static bool grant(struct rdmamsg_group *g, struct subscriber *s,
 	if (s->granted || !s->nonce || w->nonce != s->nonce)
 		return false;
 	s->granted = true;
+	s->end = f->number;
 	s->first = rdmamsg__repair_grant(g, &s->at, f->number, w, &s->less);
 	return true;
 }
@@ -217,19 +243,23 @@ static void left(struct rdmamsg_group *g, const struct frame *f,
 {
 	struct subscriber *s = rdmamsg__audience_find(g->audience, at);
 
-	if (s && s->last.id == rdmamsg__report_decode(f).id)
-		forget(g, s);
+	if (!s || s->last.id != rdmamsg__report_decode(f).id)
+		return;
+	s->due = f->number;
+	forget(g, s);
 }
 
 /* It keeps its id when it joins again, and is elsewhere then. */
 static struct subscriber *place_of(struct rdmamsg_group *g,
-				   const struct carrier_peer *at, uint64_t id)
+				   const struct carrier_peer *at, uint64_t id,
+				   uint64_t now)
 {
 	struct audience *a = g->audience;
 	struct subscriber *s = rdmamsg__audience_find(a, at);
 
 	for (uint32_t i = 0; i < a->count && !s; i++) {
-		if (a->members[i].last.id != id)
+		if (a->members[i].last.id != id ||
+		    now - min(now, a->members[i].heard) < MOVED_MS)
 			continue;
 		s = &a->members[i];
 		rdmamsg__carrier_forget_way(g->carrier, &s->way);
@@ -244,7 +274,7 @@ static void reported(struct rdmamsg_group *g, const struct frame *f,
 {
 	const uint64_t now = rdmamsg__now_ms();
 	const struct frame_report r = rdmamsg__report_decode(f);
-	struct subscriber *s = place_of(g, at, r.id);
+	struct subscriber *s = place_of(g, at, r.id, now);
 	struct frame_wish w;
 	bool wishes, granted = false;
 
@@ -254,21 +284,27 @@ static void reported(struct rdmamsg_group *g, const struct frame *f,
 	if (wishes) {
 		identify(s, &r);
 		granted = grant(g, s, f, &w);
+		rdmamsg__repair_wanted(g);
 	}
 	s->last = r;
 	s->last.rtt = min(s->last.rtt, RTT_MAX);
-	if (s->due != f->number)
+	if (!s->advanced || (int32_t)(f->number - s->farthest) > 0) {
+		s->farthest = f->number;
 		s->advanced = rdmamsg__now_us();
+	}
 	s->due = f->number;
 	s->lag = rdmamsg__group_sent(g) - s->due;
-	s->heard = now;
+	s->heard = s->reported = now;
 	rdmamsg__flow_advanced(g, s);
 	/* answers to a flood of them would leave no room for messages */
 	if (s->reports && now - min(now, s->answered) < ANSWER_LEAST_MS &&
 	    !granted)
 		return;
-	if (!(s->reports++ % WAY_REPORTS))
+	if (1000 * now - s->way_at >= WAY_US) {
 		rdmamsg__carrier_forget_way(g->carrier, &s->way);
+		s->way_at = 1000 * now;
+	}
+	s->reports++;
 	s->answered = now;
 	answer(g, s, wishes);
 }
@@ -295,14 +331,15 @@ void rdmamsg__subscribers_quit(struct rdmamsg_group *g)
 
 /* ---- diagnosis --------------------------------------------------------- */
 
-struct rdmamsg_group_member rdmamsg__subscriber_told(const struct subscriber *s)
+struct rdmamsg_group_member
+rdmamsg__subscriber_told(const struct subscriber *s)
 {
 	const uint64_t now = rdmamsg__now_ms();
 	struct rdmamsg_group_member m = {
 		.size = sizeof(m), .id = s->last.id, .qp_num = s->at.qpn,
 		.lost = s->last.lost, .rtt_us = s->last.rtt,
 		.lag = (int32_t)s->lag > 0 ? s->lag : 0, .tag = s->last.tag,
-		.age_ms = (uint32_t)(now - min(now, s->heard)),
+		.age_ms = (uint32_t)(now - min(now, s->reported)),
 		.is_laggard = s->is_laggard,
 	};
 

@@ -40,8 +40,8 @@ enum frame_type {
 /* HEARTBEAT: the answer to a REPORT, for the subscriber that has sent it. */
 #define FRAME_ANSWER	4u
 /*
- * HEARTBEAT: subscribers report once they were given all below its number. DATA:
- * once they were given the message.
+ * HEARTBEAT: subscribers report at once, and once they were given all below its
+ * number. DATA: once they were given the message.
  */
 #define FRAME_ASKS	8u
 /* REPORT: the subscriber leaves. */

@@ -16,6 +16,7 @@
 #include "wire/frame.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -386,6 +387,11 @@ static void subscriber__joins_again_elsewhere_IS_THE_SAME(void **state)
 		.flags = RDMAMSG_GROUP_PUBLISH | RDMAMSG_GROUP_REPAIR,
 	});
 	report(&sub[0], 53, 0);
+	/* a stranger that names its id does not displace it */
+	report(&sub[1], 53, 0);
+	assert_int_equal(rdmamsg__subscribers(pub.group), 2);
+	report(&sub[1], 53, FRAME_LEFT);
+	(void)poll(NULL, 0, 150);
 	report(&sub[1], 53, 0);
 	assert_int_equal(rdmamsg__subscribers(pub.group), 1);
 	report(&sub[0], 54, 0);

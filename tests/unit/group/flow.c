@@ -5,7 +5,9 @@
  */
 #include "members.h"
 #include "base/util.h"
+#include "group/carrier.h"
 #include "group/group.h"
+#include "wire/frame.h"
 
 #define WINDOW	16u
 #define TAG	0x7a61u
@@ -115,7 +117,7 @@ static void slowest__for_too_long_DOES_NOT_COUNT(void **state)
 	begin(opts, NULL);
 	(void)publish_below(SUBSCRIBERS, 1000);
 	UNTIL_BY(turn_below(SUBSCRIBERS), all[0].laggards);
-	assert_int_equal(all[0].laggard, LAST->group->id);
+	assert_int_equal(all[0].laggard, LAST->group->report_id);
 	while (published < 200)
 		if (!publish_below(SUBSCRIBERS, 10))
 			turn_below(SUBSCRIBERS);
@@ -183,6 +185,37 @@ static void quorum__too_few_IS_WAITED_FOR(void **state)
 	finish();
 }
 
+static void report(uint32_t number)
+{
+	const struct frame_report r = { .id = 53 };
+	uint8_t payload[FRAME_REPORT_LEN];
+	const struct frame f = {
+		.type = FRAME_REPORT, .number = number,
+		.sender = all[0].group->id, .length = sizeof(payload),
+		.data = payload, .data_len = sizeof(payload),
+	};
+	const struct datagram d = {
+		.from = { .gid = all[1].group->carrier->sgid, .qpn = 0x54321 },
+	};
+
+	rdmamsg__report_encode(&r, payload);
+	rdmamsg__subscriber_report(all[0].group, &f, &d);
+}
+
+static void slowest__goes_back_and_forth_DOES_NOT_COUNT(void **state)
+{
+	struct rdmamsg_group_options opts = with(RDMAMSG_GROUP_FLOW_SLOWEST);
+	uint32_t n = 0;
+
+	opts.flow_limit_ms = 20;
+	begin(opts, NULL);
+	report(1);
+	(void)publish_below(1 + SUBSCRIBERS, 1000);
+	UNTIL_BY((report(n++ % 2), turn(1)), all[0].laggards);
+	assert_true(all[0].laggard == 53);
+	finish();
+}
+
 static void flow__options_EINVAL(void **state)
 {
 	struct rdmamsg_group_options opts = {
@@ -214,6 +247,7 @@ int main(void)
 		cmocka_unit_test(slowest__without_the_tag_IS_NOT_WAITED_FOR),
 		cmocka_unit_test(quorum__of_two_ONE_MAY_STAND_STILL),
 		cmocka_unit_test(quorum__too_few_IS_WAITED_FOR),
+		cmocka_unit_test(slowest__goes_back_and_forth_DOES_NOT_COUNT),
 		cmocka_unit_test(flow__options_EINVAL),
 	};
 

@@ -5,9 +5,10 @@
  */
 #include "members.h"
 #include "base/util.h"
-#include "group/audience.h"
+#include "group/carrier.h"
 #include "group/group.h"
 #include "soft/control/soft_ctl.h"
+#include "wire/frame.h"
 
 #define LAST	SUBSCRIBERS		/* the subscriber that goes, or stops */
 
@@ -133,6 +134,38 @@ static void flush__one_goes_IS_GONE(void **state)
 	end_all();
 }
 
+/* Another subscriber is due this message. */
+static void report(uint32_t number, uint8_t flags)
+{
+	const struct frame_report r = { .id = 53 };
+	uint8_t payload[FRAME_REPORT_LEN];
+	const struct frame f = {
+		.type = FRAME_REPORT, .flags = flags, .number = number,
+		.sender = all[0].group->id, .length = sizeof(payload),
+		.data = payload, .data_len = sizeof(payload),
+	};
+	const struct datagram d = {
+		.from = { .gid = all[1].group->carrier->sgid, .qpn = 0x54321 },
+	};
+
+	rdmamsg__report_encode(&r, payload);
+	rdmamsg__subscriber_report(all[0].group, &f, &d);
+}
+
+static void flush__one_has_it_and_leaves_IS_NOT_GONE(void **state)
+{
+	begin();
+	publish(1);
+	report(0, 0);
+	flush(WAIT_MS);
+	for (int i = 0; i < 20; i++)
+		turn(1);
+	assert_int_equal(all[0].flushes, 0);
+	report(published, FRAME_LEFT);
+	expect(0, 0);
+	end_all();
+}
+
 static void flush__nobody_IS_OVER_AT_ONCE(void **state)
 {
 	begin();
@@ -217,6 +250,7 @@ int main(void)
 		cmocka_unit_test(flush__with_losses_ALL_HAVE_IT),
 		cmocka_unit_test(flush__one_stands_still_IS_BEHIND),
 		cmocka_unit_test(flush__one_goes_IS_GONE),
+		cmocka_unit_test(flush__one_has_it_and_leaves_IS_NOT_GONE),
 		cmocka_unit_test(flush__nobody_IS_OVER_AT_ONCE),
 		cmocka_unit_test(flush__left_meanwhile_IS_TOLD_FIRST),
 		cmocka_unit_test(flush__wrong_FAILS),
