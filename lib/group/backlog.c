@@ -52,7 +52,6 @@ bool rdmamsg__backlog_holds(struct member *m, const struct frame *f)
 {
 	const bool keeps = m->stream.window > 1 && f->type != FRAME_END &&
 			   (int32_t)(f->oldest - m->joined_at) < 0;
-
 	const uint32_t end = f->number + (f->type == FRAME_DATA);
 
 	if (m->wishes && !keeps)

@@ -7,7 +7,6 @@
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/loop.h"
-#include "base/timer.h"
 #include "base/util.h"
 #include "group/audience.h"
 #include "group/group.h"
@@ -20,7 +19,6 @@
 #include <rdmamsg/group.h>
 
 #define QUESTIONS	4u	/* in a window */
-#define ASK_MOST	100000u	/* us, between two heartbeats that ask */
 
 static uint32_t lag_of(const struct rdmamsg_group *g,
 		       const struct subscriber *s)
@@ -30,7 +28,7 @@ static uint32_t lag_of(const struct rdmamsg_group *g,
 	return (int32_t)lag > 0 ? lag : 0;
 }
 
-/* One that still gets its backlog is no measure of what is published now. */
+/* A subscriber that still gets its backlog is no measure of what is published. */
 static bool counts(const struct rdmamsg_group *g, const struct subscriber *s)
 {
 	return !s->is_laggard &&
@@ -71,32 +69,21 @@ static bool is_full(const struct rdmamsg_group *g)
 	return g->number - g->flow.floor >= g->opts.flow_window;
 }
 
-static void ask(struct rdmamsg_group *g)
-{
-	if (g->state == GROUP_JOINED)
-		(void)rdmamsg__group_say(g);
-	rdmamsg__timer_set_us(&g->ctx->loop.timers, &g->flow.timer,
-			      g->flow.pause);
-	g->flow.pause = min(2 * g->flow.pause, ASK_MOST);
-}
-
 bool rdmamsg__flow_blocks(struct rdmamsg_group *g)
 {
+	if (g->flow.blocked)
+		return true;		/* until rdmamsg__flow_look() */
 	find_floor(g);
 	if (!is_full(g))
 		return false;
-	if (!g->flow.blocked) {
-		g->flow.blocked = rdmamsg__now_us();
-		g->flow.pause = rdmamsg__subscribers_pause(g);
-		ask(g);
-	}
+	g->flow.blocked = rdmamsg__now_us();
+	rdmamsg__subscribers_ask(g);
 	return true;
 }
 
-uint8_t rdmamsg__flow_flags(struct rdmamsg_group *g, uint32_t number)
+uint8_t rdmamsg__flow_asks(struct rdmamsg_group *g, uint32_t number)
 {
-	if (g->opts.flow == RDMAMSG_GROUP_FLOW_RATE ||
-	    number - g->flow.asked < g->opts.flow_window / QUESTIONS)
+	if (number - g->flow.asked < g->opts.flow_window / QUESTIONS)
 		return 0;
 	g->flow.asked = number;
 	return FRAME_ASKS;
@@ -115,7 +102,7 @@ void rdmamsg__flow_look(struct rdmamsg_group *g)
 	find_floor(g);
 	if (is_full(g))
 		return;
-	rdmamsg__flow_stop(g);
+	g->flow.blocked = 0;
 	rdmamsg__group_writable(g);
 }
 
@@ -130,11 +117,14 @@ static bool has_held_up(const struct rdmamsg_group *g,
 }
 
 /* In a quorum others go ahead of a laggard. */
-static void tell_laggards(struct rdmamsg_group *g)
+void rdmamsg__flow_tell(struct rdmamsg_group *g, uint64_t due)
 {
 	const uint64_t now = rdmamsg__now_us();
 
-	if (g->opts.flow != RDMAMSG_GROUP_FLOW_SLOWEST)
+	if (g->opts.flow != RDMAMSG_GROUP_FLOW_SLOWEST || !g->flow.blocked)
+		return;
+	/* this process stood still: what they have sent is not read yet */
+	if (now - due >= 1000ull * g->opts.flow_limit_ms)
 		return;
 	for (uint32_t i = 0; i < g->audience->count; i++) {
 		struct subscriber *s = &g->audience->members[i];
@@ -148,33 +138,4 @@ static void tell_laggards(struct rdmamsg_group *g)
 		if (g->state != GROUP_JOINED)
 			return;
 	}
-}
-
-static void on_timer(struct timer *t)
-{
-	struct rdmamsg_group *g = list_entry(t, struct rdmamsg_group,
-					     flow.timer);
-	/* what they have sent meanwhile is not read yet */
-	const bool stood_still = rdmamsg__now_us() - t->when >=
-				 1000ull * g->opts.flow_limit_ms;
-
-	if (g->state >= GROUP_LEAVING)
-		return;
-	ask(g);
-	if (g->state != GROUP_JOINED)
-		return;
-	if (!stood_still)
-		tell_laggards(g);
-	rdmamsg__subscribers_look(g);
-}
-
-void rdmamsg__flow_init(struct rdmamsg_group *g)
-{
-	rdmamsg__timer_init(&g->flow.timer, on_timer);
-}
-
-void rdmamsg__flow_stop(struct rdmamsg_group *g)
-{
-	g->flow.blocked = 0;
-	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->flow.timer);
 }

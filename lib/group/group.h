@@ -134,16 +134,16 @@ struct rdmamsg_group {
 		uint32_t end;		/* all messages below */
 		uint32_t gone;		/* members, without having them */
 		uint64_t by;		/* us, deadline */
-		uint32_t pause;		/* us, until they are asked again */
-		struct timer timer;	/* the next question, or 'by' */
 	} flush;
 	struct {
 		uint32_t floor;		/* those that count have all below */
 		uint32_t asked;		/* the message that asked last */
 		uint64_t blocked;	/* us, since when; 0: it is not */
-		uint32_t pause;		/* us, until they are asked again */
-		struct timer timer;
 	} flow;
+	struct {
+		uint32_t pause;		/* us, until they are asked again */
+		struct timer timer;	/* the next question, or flush.by */
+	} asking;
 
 	/* subscribing */
 	struct list members;
@@ -313,8 +313,8 @@ void rdmamsg__repair_leave(struct rdmamsg_group *g);
 int rdmamsg__subscribers_new(struct rdmamsg_group *g);
 struct rdmamsg_group_member
 rdmamsg__subscriber_told(const struct subscriber *s);
-/* Until they may have answered a question, in us. */
-uint32_t rdmamsg__subscribers_pause(const struct rdmamsg_group *g);
+/* Asks them to report, again and again while a flush or the flow waits. */
+void rdmamsg__subscribers_ask(struct rdmamsg_group *g);
 void rdmamsg__subscribers_free(struct rdmamsg_group *g);
 /* How many there are, for frames: rdmamsg__audience_announced(). */
 uint8_t rdmamsg__subscribers(const struct rdmamsg_group *g);
@@ -340,8 +340,6 @@ void rdmamsg__ask_joined(struct rdmamsg_group *g);
 void rdmamsg__ask_heard(struct member *m, bool repaired);
 
 /* flow.c: how far a publisher may be ahead of its subscribers */
-void rdmamsg__flow_init(struct rdmamsg_group *g);
-void rdmamsg__flow_stop(struct rdmamsg_group *g);
 bool rdmamsg__flow_blocks(struct rdmamsg_group *g);
 /* Returns true if another message may be published now. */
 static inline bool rdmamsg__flow_allows(struct rdmamsg_group *g)
@@ -351,8 +349,17 @@ static inline bool rdmamsg__flow_allows(struct rdmamsg_group *g)
 	       !rdmamsg__flow_blocks(g);
 }
 
-/* Flags of a new message, for its frames. */
-uint8_t rdmamsg__flow_flags(struct rdmamsg_group *g, uint32_t number);
+/* Flags of a new message: whether it asks for reports. */
+uint8_t rdmamsg__flow_asks(struct rdmamsg_group *g, uint32_t number);
+static inline uint8_t rdmamsg__flow_flags(struct rdmamsg_group *g,
+					  uint32_t number)
+{
+	return likely(g->opts.flow == RDMAMSG_GROUP_FLOW_RATE) ? 0 :
+	       rdmamsg__flow_asks(g, number);
+}
+
+/* Calls on_laggard for laggards; 'due' is when this should have happened. */
+void rdmamsg__flow_tell(struct rdmamsg_group *g, uint64_t due);
 /* A subscriber has advanced. */
 void rdmamsg__flow_advanced(struct rdmamsg_group *g, struct subscriber *s);
 /* Subscribers have reported, or gone: calls on_writable, if they allow it. */

@@ -286,9 +286,9 @@ static inline int send_new(struct rdmamsg_group *g, uint32_t number,
 {
 	const struct carrier_to to = destination(g, n);
 
-	const uint8_t flags = g->audience ? rdmamsg__flow_flags(g, number) : 0;
 
-	return rdmamsg__group_send(g, &to, number, from, flags, index,
+	return rdmamsg__group_send(g, &to, number, from,
+				   rdmamsg__flow_flags(g, number), index,
 				   UINT32_MAX);
 }
 

@@ -30,7 +30,7 @@
 #define ASK_LEAST	100u	/* us, between two questions */
 #define ASK_UNKNOWN	10000u	/* while the round trip is not known */
 #define ASK_MOST	100000u
-#define TIMERS		2
+#define TIMERS		1
 
 /* ---- flush ------------------------------------------------------------- */
 
@@ -58,12 +58,13 @@ static void flush_done(struct rdmamsg_group *g)
 	};
 
 	g->flush.runs = false;
-	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->flush.timer);
 	rdmamsg__tell(&g->ctx->loop, g->on.on_flushed, g, &f);
 }
 
+/* ---- questions --------------------------------------------------------- */
+
 /* Reports of many are spread, so a question waits for their time as well. */
-uint32_t rdmamsg__subscribers_pause(const struct rdmamsg_group *g)
+static uint32_t first_pause(const struct rdmamsg_group *g)
 {
 	const uint32_t rtt = rdmamsg__audience_rtt(g->audience);
 	const uint32_t least = max(ASK_LEAST, 2 * REPORT_SPREAD_US *
@@ -72,32 +73,48 @@ uint32_t rdmamsg__subscribers_pause(const struct rdmamsg_group *g)
 	return rtt ? max(2 * rtt, least) : max(ASK_UNKNOWN, least);
 }
 
-static void ask(struct rdmamsg_group *g)
+static bool is_flush_over(const struct rdmamsg_group *g)
 {
-	const uint64_t left = g->flush.by - min(g->flush.by,
-						rdmamsg__now_us());
-
-	if (g->state == GROUP_JOINED || g->state == GROUP_LEAVING)
-		(void)rdmamsg__group_say(g);
-	rdmamsg__timer_set_us(&g->ctx->loop.timers, &g->flush.timer,
-			      min(g->flush.pause, left));
-	g->flush.pause = min(2 * g->flush.pause, ASK_MOST);
+	return rdmamsg__now_us() >= g->flush.by || !count_behind(g);
 }
 
+static void ask(struct rdmamsg_group *g)
+{
+	uint64_t us = g->asking.pause;
+
+	if (g->flush.runs)
+		us = min(us, g->flush.by - min(g->flush.by,
+					       rdmamsg__now_us()));
+	if (g->state == GROUP_JOINED || g->state == GROUP_LEAVING)
+		(void)rdmamsg__group_say(g);
+	rdmamsg__timer_set_us(&g->ctx->loop.timers, &g->asking.timer, us);
+	g->asking.pause = min(2 * g->asking.pause, ASK_MOST);
+}
+
+void rdmamsg__subscribers_ask(struct rdmamsg_group *g)
+{
+	g->asking.pause = first_pause(g);
+	ask(g);
+}
+
+/* A callback that an exception leaves must not end the questions. */
 static void on_timer(struct timer *t)
 {
 	struct rdmamsg_group *g = list_entry(t, struct rdmamsg_group,
-					     flush.timer);
+					     asking.timer);
+	const uint64_t due = t->when;
 
+	if ((g->flush.runs && !is_flush_over(g)) || g->flow.blocked)
+		ask(g);
+	if (g->state == GROUP_JOINED)
+		rdmamsg__flow_tell(g, due);
 	if (g->state == GROUP_JOINED)
 		rdmamsg__subscribers_look(g);
-	if (!g->flush.runs)
-		return;
-	if (rdmamsg__now_us() >= g->flush.by || !count_behind(g))
+	if (g->flush.runs && is_flush_over(g))
 		flush_done(g);
-	else
-		ask(g);
 }
+
+/* ---- the call ---------------------------------------------------------- */
 
 void rdmamsg__flush_end(struct rdmamsg_group *g)
 {
@@ -129,11 +146,10 @@ int rdmamsg_group_flush(struct rdmamsg_group *g, uint32_t timeout_ms)
 	g->flush.gone = 0;
 	g->flush.by = timeout_ms == RDMAMSG_NONE ? UINT64_MAX :
 		      rdmamsg__now_us() + 1000ull * timeout_ms;
-	g->flush.pause = rdmamsg__subscribers_pause(g);
 	if (count_behind(g))
-		ask(g);
+		rdmamsg__subscribers_ask(g);
 	else
-		rdmamsg__timer_set(&g->ctx->loop.timers, &g->flush.timer, 0);
+		rdmamsg__timer_set(&g->ctx->loop.timers, &g->asking.timer, 0);
 	return 0;
 }
 
@@ -383,8 +399,7 @@ int rdmamsg__subscribers_new(struct rdmamsg_group *g)
 		return rdmamsg__fail(-ENOMEM, "no memory for a group");
 	}
 	a->members = (struct subscriber *)(a + 1);
-	rdmamsg__timer_init(&g->flush.timer, on_timer);
-	rdmamsg__flow_init(g);
+	rdmamsg__timer_init(&g->asking.timer, on_timer);
 	g->audience = a;
 	return 0;
 }
@@ -394,8 +409,7 @@ void rdmamsg__subscribers_free(struct rdmamsg_group *g)
 	if (!g->audience)
 		return;
 	rdmamsg__subscribers_quit(g);
-	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->flush.timer);
-	rdmamsg__flow_stop(g);
+	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->asking.timer);
 	rdmamsg__timers_release(&g->ctx->loop.timers, TIMERS);
 	free(g->audience);
 	g->audience = NULL;
