@@ -10,6 +10,7 @@
 #include "base/timer.h"
 #include "base/util.h"
 #include "device/verbs_api.h"
+#include "group/audience.h"
 #include "group/carrier.h"
 #include "group/group.h"
 #include "soft/control/soft_ctl.h"
@@ -379,6 +380,32 @@ static void left__of_an_earlier_membership_IS_IGNORED(void **state)
 	end_all();
 }
 
+/* Nobody could be heard while the group was lost, or the process stood still. */
+static void subscriber__could_not_be_heard_STAYS(void **state)
+{
+	struct audience *a;
+	uint64_t now;
+
+	listen_only(&sub[0]);
+	join(&pub, (struct rdmamsg_group_options){
+		.flags = RDMAMSG_GROUP_PUBLISH | RDMAMSG_GROUP_REPAIR,
+	});
+	report(&sub[0], 53, 0);
+	a = pub.group->audience;
+	now = rdmamsg__now_ms();
+	a->members[0].heard = now - 10000;
+	rdmamsg__subscribers_joined(pub.group);
+	rdmamsg__subscribers_look(pub.group);
+	assert_int_equal(rdmamsg__subscribers(pub.group), 1);
+	a->members[0].heard = a->looked = now - 10000;
+	rdmamsg__subscribers_look(pub.group);
+	assert_int_equal(rdmamsg__subscribers(pub.group), 1);
+	a->members[0].heard = now - 10000;
+	rdmamsg__subscribers_look(pub.group);
+	assert_int_equal(rdmamsg__subscribers(pub.group), 0);
+	end_all();
+}
+
 static void subscriber__joins_again_elsewhere_IS_THE_SAME(void **state)
 {
 	listen_only(&sub[0]);
@@ -714,6 +741,7 @@ int main(void)
 		cmocka_unit_test(asker__asks_without_end_GETS_A_MULTIPLE),
 		cmocka_unit_test(reports__of_a_flood_FEW_ARE_ANSWERED),
 		cmocka_unit_test(left__of_an_earlier_membership_IS_IGNORED),
+		cmocka_unit_test(subscriber__could_not_be_heard_STAYS),
 		cmocka_unit_test(subscriber__joins_again_elsewhere_IS_THE_SAME),
 		cmocka_unit_test(asker__beyond_its_budget_COSTS_NO_HANDLES),
 		cmocka_unit_test(

@@ -57,6 +57,25 @@ static void count__beyond_the_room_IS_MANY(void **state)
 	assert_non_null(hear(0, 2));
 }
 
+/* They were told to report seldom, and some are not known. */
+static void count__one_of_more_goes_STAY_MANY(void **state)
+{
+	const uint64_t many = 4ull * rdmamsg__audience_pause(
+							FRAME_AUDIENCE_MANY);
+
+	for (uint32_t n = 0; n < AUDIENCE_MAX; n++)
+		assert_non_null(hear(n, 1000));
+	assert_null(hear(AUDIENCE_MAX, 1000));
+	assert_null(rdmamsg__audience_gone(&a, 1000));
+	rdmamsg__audience_forget(&a, &a.members[0]);
+	assert_int_equal(rdmamsg__audience_announced(&a), FRAME_AUDIENCE_MANY);
+	assert_null(rdmamsg__audience_gone(&a, 1000 + many / 2));
+	for (uint32_t n = 1; n < AUDIENCE_MAX; n++)
+		assert_non_null(hear(n, 1000 + many));
+	assert_null(rdmamsg__audience_gone(&a, 1000 + many));
+	assert_int_equal(rdmamsg__audience_announced(&a), AUDIENCE_MAX - 1);
+}
+
 static void gone__silent_for_pauses_IS_FORGOTTEN(void **state)
 {
 	const uint32_t pause = rdmamsg__audience_pause(2);
@@ -108,6 +127,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(count__the_same_again_IS_ONE),
 		TEST(count__beyond_the_room_IS_MANY),
+		TEST(count__one_of_more_goes_STAY_MANY),
 		TEST(gone__silent_for_pauses_IS_FORGOTTEN),
 		TEST(pause__of_many_IS_LONGER),
 		TEST(rtt__of_all_IS_THE_LONGEST),

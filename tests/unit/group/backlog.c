@@ -6,22 +6,8 @@
 #include "members.h"
 #include "base/util.h"
 #include "group/audience.h"
-#include "group/carrier.h"
-#include "group/group.h"
-#include "soft/control/soft_ctl.h"
-#include "wire/frame.h"
 
 #define LATE	(&all[SUBSCRIBERS])
-
-static void drop(uint32_t share)
-{
-	struct soft_ctl_faults f = { .drop = share, .seed = 59 };
-	struct soft_ctl *ctl;
-
-	assert_int_equal(soft_ctl_open(NULL, &ctl), 0);
-	assert_int_equal(soft_ctl_faults(ctl, SOFT_CTL_ALL, &f), 0);
-	soft_ctl_close(ctl);
-}
 
 /* The last subscriber leaves, and all others have what was published. */
 static void begin(uint32_t flags, uint32_t messages)
@@ -31,13 +17,6 @@ static void begin(uint32_t flags, uint32_t messages)
 	for (int i = 1; i <= SUBSCRIBERS; i++)
 		WAIT_FOR(all[i].due == published);
 	rdmamsg_close(LATE->ctx);
-}
-
-/* Lets all work but the late one, which is closed. */
-static void turn_others(void)
-{
-	for (int i = 0; i < SUBSCRIBERS; i++)
-		assert_true(rdmamsg_wait(all[i].ctx, 1) >= 0);
 }
 
 static void join_late(struct rdmamsg_group_options opts)
@@ -174,18 +153,20 @@ static void late__publisher_without_repair_HAS_NONE(void **state)
 	end_all();
 }
 
-/* It answers nobody more, and what is published meanwhile is not lost. */
-static void late__audience_is_full_GOES_ON_WITHOUT(void **state)
+static void fill(struct audience *a)
 {
-	struct audience *a;
-
-	begin(RDMAMSG_GROUP_REPAIR, 100);
-	a = all[0].group->audience;
 	while (a->count < AUDIENCE_MAX)
 		a->members[a->count++] = (struct subscriber){
 			.at.qpn = 0x10000 + a->count,
 			.heard = rdmamsg__now_ms() + WAIT_MS,
 		};
+}
+
+/* It answers nobody more, and what is published meanwhile is not lost. */
+static void late__audience_is_full_GOES_ON_WITHOUT(void **state)
+{
+	begin(RDMAMSG_GROUP_REPAIR, 100);
+	fill(all[0].group->audience);
 	join_late((struct rdmamsg_group_options){ .backlog = 30 });
 	publish(50);
 	expect(0, true);
@@ -193,30 +174,36 @@ static void late__audience_is_full_GOES_ON_WITHOUT(void **state)
 	end_all();
 }
 
+/* All that was held up is known to be missing, even if nothing more comes. */
+static void late__publisher_dies_meanwhile_WHAT_WAS_HEARD_IS_MISSING(
+							void **state)
+{
+	struct member *m;
+
+	begin(RDMAMSG_GROUP_REPAIR, 100);
+	fill(all[0].group->audience);
+	join_late((struct rdmamsg_group_options){ .backlog = 30 });
+	publish(20);
+	WAIT_FOR(!list_empty(&LATE->group->members));
+	m = list_first(&LATE->group->members, struct member, node);
+	WAIT_FOR(m->held_up == published || !m->wishes);
+	if (m->wishes)
+		rdmamsg__backlog_give_up(m);
+	WAIT_FOR(m->stream.heard.number == published);
+	expect(0, true);
+	end_all();
+}
+
 static void wish(uint64_t nonce)
 {
 	const struct frame_wish w = { .nonce = nonce, .messages = RDMAMSG_NONE };
-	const struct frame_report r = { .id = 53 };
-	uint8_t payload[FRAME_REPORT_LEN + FRAME_WISH_LEN];
-	const struct frame f = {
-		.type = FRAME_REPORT, .flags = FRAME_WISH, .number = published,
-		.sender = all[0].group->id, .length = sizeof(payload),
-		.data = payload, .data_len = sizeof(payload),
-	};
-	const struct datagram d = {
-		.from = { .gid = all[1].group->carrier->sgid, .qpn = 0x54321 },
-	};
 
-	rdmamsg__report_encode(&r, payload);
-	rdmamsg__wish_encode(&w, payload + FRAME_REPORT_LEN);
-	rdmamsg__subscriber_report(all[0].group, &f, &d);
+	report(published, 0, &w);
 }
 
 static const struct subscriber *stranger(void)
 {
-	const struct carrier_peer at = {
-		.gid = all[1].group->carrier->sgid, .qpn = 0x54321,
-	};
+	const struct carrier_peer at = stranger_at();
 
 	return rdmamsg__audience_find(all[0].group->audience, &at);
 }
@@ -235,7 +222,7 @@ static void ask_for_all(void)
 
 	rdmamsg__range_encode(&all_of, payload);
 	rdmamsg__repair_nack(all[0].group, &f, &d);
-	UNTIL_BY(turn_others(), !rdmamsg__repair_pending(all[0].group));
+	UNTIL_BY(turn_below(SUBSCRIBERS), !rdmamsg__repair_pending(all[0].group));
 }
 
 static uint64_t repeated(void)
@@ -306,6 +293,8 @@ int main(void)
 		cmocka_unit_test(late__nothing_was_published_IS_NONE),
 		cmocka_unit_test(late__publisher_without_repair_HAS_NONE),
 		cmocka_unit_test(late__audience_is_full_GOES_ON_WITHOUT),
+		cmocka_unit_test(
+		    late__publisher_dies_meanwhile_WHAT_WAS_HEARD_IS_MISSING),
 		cmocka_unit_test(wish__granted_HAS_A_BUDGET),
 		cmocka_unit_test(wish__from_a_forged_address_IS_NOT_GRANTED),
 		cmocka_unit_test(option__without_repair_EINVAL),

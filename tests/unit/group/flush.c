@@ -5,22 +5,8 @@
  */
 #include "members.h"
 #include "base/util.h"
-#include "group/carrier.h"
-#include "group/group.h"
-#include "soft/control/soft_ctl.h"
-#include "wire/frame.h"
 
 #define LAST	SUBSCRIBERS		/* the subscriber that goes, or stops */
-
-static void drop(uint32_t share)
-{
-	struct soft_ctl_faults f = { .drop = share, .seed = 53 };
-	struct soft_ctl *ctl;
-
-	assert_int_equal(soft_ctl_open(NULL, &ctl), 0);
-	assert_int_equal(soft_ctl_faults(ctl, SOFT_CTL_ALL, &f), 0);
-	soft_ctl_close(ctl);
-}
 
 static struct rdmamsg_group_member seen[SUBSCRIBERS + 1];
 static int seen_count;
@@ -91,13 +77,6 @@ static void flush__with_losses_ALL_HAVE_IT(void **state)
 	end_all();
 }
 
-/* Lets all work but one subscriber. */
-static void turn_others(void)
-{
-	for (int i = 0; i < LAST; i++)
-		assert_true(rdmamsg_wait(all[i].ctx, 1) >= 0);
-}
-
 static void flush__one_stands_still_IS_BEHIND(void **state)
 {
 	begin();
@@ -107,7 +86,7 @@ static void flush__one_stands_still_IS_BEHIND(void **state)
 	assert_int_equal(rdmamsg_group_publish(all[0].group, content + 1,
 					       length_of(1)), 0);
 	flush(300);
-	UNTIL_BY(turn_others(), all[0].flushes);
+	UNTIL_BY(turn_below(LAST), all[0].flushes);
 	assert_int_equal(all[0].flushed.behind, 1);
 	assert_int_equal(all[0].flushed.gone, 0);
 	assert_int_equal(members(), SUBSCRIBERS);
@@ -126,7 +105,7 @@ static void flush__one_goes_IS_GONE(void **state)
 	flush(WAIT_MS);
 	rdmamsg_close(all[LAST].ctx);
 	all[LAST].ctx = NULL;
-	UNTIL_BY(turn_others(), all[0].flushes);
+	UNTIL_BY(turn_below(LAST), all[0].flushes);
 	assert_int_equal(all[0].flushed.members, SUBSCRIBERS);
 	assert_int_equal(all[0].flushed.behind, 0);
 	assert_int_equal(all[0].flushed.gone, 1);
@@ -134,34 +113,16 @@ static void flush__one_goes_IS_GONE(void **state)
 	end_all();
 }
 
-/* Another subscriber is due this message. */
-static void report(uint32_t number, uint8_t flags)
-{
-	const struct frame_report r = { .id = 53 };
-	uint8_t payload[FRAME_REPORT_LEN];
-	const struct frame f = {
-		.type = FRAME_REPORT, .flags = flags, .number = number,
-		.sender = all[0].group->id, .length = sizeof(payload),
-		.data = payload, .data_len = sizeof(payload),
-	};
-	const struct datagram d = {
-		.from = { .gid = all[1].group->carrier->sgid, .qpn = 0x54321 },
-	};
-
-	rdmamsg__report_encode(&r, payload);
-	rdmamsg__subscriber_report(all[0].group, &f, &d);
-}
-
 static void flush__one_has_it_and_leaves_IS_NOT_GONE(void **state)
 {
 	begin();
 	publish(1);
-	report(0, 0);
+	report(0, 0, NULL);
 	flush(WAIT_MS);
 	for (int i = 0; i < 20; i++)
 		turn(1);
 	assert_int_equal(all[0].flushes, 0);
-	report(published, FRAME_LEFT);
+	report(published, FRAME_LEFT, NULL);
 	expect(0, 0);
 	end_all();
 }

@@ -10,6 +10,10 @@
 #include "../until.h"
 #include "base/base.h"
 #include "device/verbs_api.h"
+#include "group/carrier.h"
+#include "group/group.h"
+#include "soft/control/soft_ctl.h"
+#include "wire/frame.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -156,6 +160,53 @@ static inline void turn(int ms)
 }
 
 #define WAIT_FOR(condition)	UNTIL_BY(turn(10), condition)
+
+/* All work but those from here on. */
+static inline void turn_below(int end)
+{
+	for (int i = 0; i < end; i++)
+		assert_true(rdmamsg_wait(all[i].ctx, i ? 0 : 1) >= 0);
+}
+
+/* All datagrams are lost with this probability, in millionths. */
+static inline void drop(uint32_t share)
+{
+	struct soft_ctl_faults f = { .drop = share, .seed = 53 };
+	struct soft_ctl *ctl;
+
+	assert_int_equal(soft_ctl_open(NULL, &ctl), 0);
+	assert_int_equal(soft_ctl_faults(ctl, SOFT_CTL_ALL, &f), 0);
+	soft_ctl_close(ctl);
+}
+
+#define STRANGER	53u		/* the id in its reports */
+
+static inline struct carrier_peer stranger_at(void)
+{
+	return (struct carrier_peer){
+		.gid = all[1].group->carrier->sgid, .qpn = 0x54321,
+	};
+}
+
+/* A stranger reports to the publisher that it is due this message. */
+static inline void report(uint32_t number, uint8_t flags,
+			  const struct frame_wish *wish)
+{
+	const struct frame_report r = { .id = STRANGER };
+	uint8_t payload[FRAME_REPORT_LEN + FRAME_WISH_LEN];
+	const struct frame f = {
+		.type = FRAME_REPORT, .number = number,
+		.flags = (uint8_t)(flags | (wish ? FRAME_WISH : 0)),
+		.sender = all[0].group->id, .data = payload,
+		.data_len = wish ? sizeof(payload) : FRAME_REPORT_LEN,
+	};
+	const struct datagram d = { .from = stranger_at() };
+
+	rdmamsg__report_encode(&r, payload);
+	if (wish)
+		rdmamsg__wish_encode(wish, payload + FRAME_REPORT_LEN);
+	rdmamsg__subscriber_report(all[0].group, &f, &d);
+}
 
 static inline void publish(uint32_t count)
 {
