@@ -28,7 +28,7 @@ static uint32_t lag_of(const struct rdmamsg_group *g,
 	return (int32_t)lag > 0 ? lag : 0;
 }
 
-/* A subscriber that still gets its backlog is no measure of what is published. */
+/* A subscriber that still gets its backlog says nothing of what is new. */
 static bool counts(const struct rdmamsg_group *g, const struct subscriber *s)
 {
 	return !s->is_laggard &&

@@ -380,7 +380,7 @@ static void left__of_an_earlier_membership_IS_IGNORED(void **state)
 	end_all();
 }
 
-/* Nobody could be heard while the group was lost, or the process stood still. */
+/* The group was lost, or this process stood still. */
 static void subscriber__could_not_be_heard_STAYS(void **state)
 {
 	struct audience *a;

@@ -196,7 +196,9 @@ static void late__publisher_dies_meanwhile_WHAT_WAS_HEARD_IS_MISSING(
 
 static void wish(uint64_t nonce)
 {
-	const struct frame_wish w = { .nonce = nonce, .messages = RDMAMSG_NONE };
+	const struct frame_wish w = {
+		.nonce = nonce, .messages = RDMAMSG_NONE,
+	};
 
 	report(published, 0, &w);
 }
@@ -222,7 +224,8 @@ static void ask_for_all(void)
 
 	rdmamsg__range_encode(&all_of, payload);
 	rdmamsg__repair_nack(all[0].group, &f, &d);
-	UNTIL_BY(turn_below(SUBSCRIBERS), !rdmamsg__repair_pending(all[0].group));
+	UNTIL_BY(turn_below(SUBSCRIBERS),
+		 !rdmamsg__repair_pending(all[0].group));
 }
 
 static uint64_t repeated(void)
