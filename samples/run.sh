@@ -2908,6 +2908,38 @@ topic_backlog()
 	rm input
 }
 
+# Whoever does not have the key sees nothing, and is told why.
+topic_key()
+{
+	printf 'the key of the group' >key
+	chmod 600 key
+	"$sub" -v -a "$addr" --repair --key-file=key --count=200 $group \
+		>got 2>told.sub &
+	server=$!
+	"$sub" -v -a "$addr" --repair $group >stranger 2>told.stranger &
+	stranger=$!
+	await grep -q '^joined' told.sub
+	await grep -q '^joined' told.stranger
+	seq 200 | "$pub" -a "$addr" --repair --key-file=key --flow=slowest \
+		--confirm=1 $group
+	server_ends 0
+	kill -TERM $stranger
+	wait $stranger || :
+	seq 200 | cmp - got
+	[ ! -s stranger ]
+	grep -q 'datagrams with a key (see --key-file) are dropped' \
+		told.stranger
+	chmod 644 key
+	status=0
+	"$pub" --key-file=key $group </dev/null 2>told || status=$?
+	[ $status -eq 1 ]
+	grep -q 'key file key: mode 0644' told
+	status=0
+	"$pub" --flow=fastest --repair $group </dev/null 2>told || status=$?
+	[ $status -eq 2 ]
+	rm key stranger
+}
+
 # A signal ends a publisher that lingers, and the first one may come before.
 topic_interrupted()
 {
@@ -3805,6 +3837,7 @@ run topic-json topic_json
 run topic-names topic_names
 run topic-confirm topic_confirm
 run topic-backlog topic_backlog
+run topic-key topic_key
 run topic-interrupted topic_interrupted
 run topic-file topic_file
 run topic-mistakes topic_mistakes

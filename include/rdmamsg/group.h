@@ -191,6 +191,14 @@ struct rdmamsg_group_options {
 	 * this tag count for its flow; 0: all.
 	 */
 	uint64_t tag;
+	/*
+	 * Pre-shared key of all members: 16 to 4096 bytes at 'key', or in a
+	 * file, as in the options of rdmamsg_open(). What others send, change
+	 * or replay is dropped. The call copies it.
+	 */
+	const void *key;
+	size_t key_len;
+	const char *key_file;
 };
 
 /*
@@ -201,7 +209,7 @@ struct rdmamsg_group_options {
  * on_closed tells the result within timeout_ms: with -EOPNOTSUPP, the device
  * has no multicast. These errors come at once: -EINVAL: not a multicast
  * address, or a wrong option; -ENODEV, -ENXIO, -EADDRNOTAVAIL, -EACCES,
- * -ENOMEM, -EMFILE; for a topic those of rdmamsg_topics_each(), and -ENOENT if
+ * -ENOMEM, -EMFILE; -EACCES, -ENOENT: key_file; for a topic those of rdmamsg_topics_each(), and -ENOENT if
  * the file does not have it.
  */
 int rdmamsg_group_join(struct rdmamsg *ctx, const char *address,
@@ -322,6 +330,8 @@ struct rdmamsg_group_stats {
 	uint64_t dropped_memory;	/* max_held, or no memory */
 	uint64_t dropped_senders;	/* max_senders */
 	uint64_t senders;		/* followed now */
+	uint64_t dropped_key;		/* made with no key, or another one */
+	uint64_t dropped_unproven;	/* of a sender that may be a replay */
 };
 
 int rdmamsg_group_get_stats(const struct rdmamsg_group *group,

@@ -51,7 +51,8 @@ static void set_timer(struct rdmamsg_group *g)
 static void send_nack(struct member *m, const struct stream_place *from)
 {
 	struct rdmamsg_group *g = m->group;
-	uint32_t most = (g->carrier->mtu - FRAME_HDR_LEN) / FRAME_RANGE_LEN;
+	uint32_t most = (g->carrier->mtu - FRAME_HDR_LEN - FRAME_SEAL_LEN) /
+			FRAME_RANGE_LEN;
 	struct frame_range ranges[RANGES];
 	uint8_t payload[RANGES * FRAME_RANGE_LEN];
 	struct frame f = {

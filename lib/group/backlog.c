@@ -48,16 +48,23 @@ void rdmamsg__backlog_begin(struct member *m, const struct frame *f)
 	m->held_up = m->joined_at;
 }
 
+void rdmamsg__backlog_held(struct member *m, const struct frame *f)
+{
+	const uint32_t end = f->number + (f->type == FRAME_DATA);
+
+	if ((int32_t)(end - m->held_up) > 0)
+		m->held_up = end;
+}
+
 bool rdmamsg__backlog_holds(struct member *m, const struct frame *f)
 {
 	const bool keeps = m->stream.window > 1 && f->type != FRAME_END &&
 			   (int32_t)(f->oldest - m->joined_at) < 0;
-	const uint32_t end = f->number + (f->type == FRAME_DATA);
 
-	if (m->wishes && !keeps)
+	if (!keeps)
 		begin_without(m);
-	else if (m->wishes && (int32_t)(end - m->held_up) > 0)
-		m->held_up = end;
+	else
+		rdmamsg__backlog_held(m, f);
 	return m->wishes;
 }
 

@@ -20,7 +20,9 @@
 #include "group/stream.h"
 #include "wire/frame.h"
 
+struct hmac;
 struct rdmamsg_device;
+struct secret;
 struct subscriber;
 
 #define SILENT_MS	10000u	/* nothing is heard: the publisher is gone */
@@ -71,11 +73,14 @@ struct member {
 	bool owes;			/* a report, when this one is due: */
 	uint32_t owed;
 	bool owes_now;			/* and one before */
+	/* with a key, see proof.c */
+	uint64_t challenge;
+	bool unproven;			/* it may be the replay of another */
 	/* the backlog, see backlog.c */
 	bool wishes;			/* frames wait for the offer */
 	bool in_backlog;
 	uint32_t joined_at;		/* the first number that was heard */
-	uint32_t held_up;		/* frames of messages below */
+	uint32_t held_up;		/* frames of messages below, as above */
 	uint64_t nonce;			/* of the offer; 0: none yet */
 	struct rdmamsg_group_stats st;
 	bool ended;			/* END has come: only late frames */
@@ -112,12 +117,16 @@ struct rdmamsg_group {
 	struct carrier_to to;
 	uint8_t sl;
 	uint32_t mtu;			/* of the first join; never changes */
+	struct secret *key;		/* or NULL */
+	struct hmac *seal;		/* from the first join; with a key */
+	uint64_t proved_at;		/* us, to one that is not counted */
 
 	/* publishing */
 	struct pace pace;
 	struct timer pace_timer;	/* until pace has tokens */
 	uint64_t id;			/* random, of this sender */
 	uint64_t report_id;		/* random, of this subscriber */
+	uint32_t reports;		/* sent, with this id */
 	uint32_t number;		/* of the next message */
 	struct pending *pending;	/* not sent completely, or NULL */
 	bool want_writable;
@@ -260,6 +269,16 @@ int rdmamsg__group_send_frame(struct rdmamsg_group *g,
 			      const struct carrier_to *to,
 			      const struct frame *f);
 
+/*
+ * Most bytes of a fragment. Fragments keep their size, because they may be
+ * repeated.
+ */
+static inline uint16_t rdmamsg__group_fragment(const struct rdmamsg_group *g)
+{
+	return (uint16_t)(g->mtu - FRAME_HDR_LEN -
+			  (g->seal ? FRAME_SEAL_LEN : 0));
+}
+
 /* repair.c: the repairs of a publisher */
 struct kept;
 int rdmamsg__repair_new(struct rdmamsg_group *g);
@@ -368,12 +387,23 @@ void rdmamsg__flow_look(struct rdmamsg_group *g);
 /* backlog.c: what a publisher has kept, for a subscriber that joins */
 /* The first frame of a member: it may wish for a backlog. */
 void rdmamsg__backlog_begin(struct member *m, const struct frame *f);
-/* Returns true if the frame comes too early, and will be repeated. */
+/* This frame of a member comes too early, and will be repeated. */
+void rdmamsg__backlog_held(struct member *m, const struct frame *f);
+/* Returns true if it does. */
 bool rdmamsg__backlog_holds(struct member *m, const struct frame *f);
 /* The answer to a REPORT. */
 void rdmamsg__backlog_offered(struct member *m, const struct frame *f);
 /* The publisher has not answered for long. */
 void rdmamsg__backlog_give_up(struct member *m);
+
+/* proof.c: with a key, that a sender is no replay of an earlier one */
+/* The first frame of a member. Returns false without random numbers. */
+bool rdmamsg__proof_begin(struct member *m);
+/* An answer to a REPORT. Returns true if it may be believed. */
+bool rdmamsg__proof_answered(struct member *m, const struct frame *f);
+/* Answers the REPORT of a subscriber that is not counted. */
+void rdmamsg__proof_give(struct rdmamsg_group *g, const struct frame *f,
+			 const struct carrier_peer *at);
 
 /* report.c: the reports of a subscriber */
 void rdmamsg__report_init(struct rdmamsg_group *g);

@@ -13,7 +13,10 @@
 #include "group/audience.h"
 #include "group/carrier.h"
 #include "group/group.h"
+#include "group/seal.h"
 #include "cm/rdma/cm.h"
+#include "session/hmac.h"
+#include "session/secret.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -78,6 +81,40 @@ static int copy_text(const char **text)
 	return 0;
 }
 
+static int check_options(const struct rdmamsg_group_options *o)
+{
+	if (o->flags & ~(uint32_t)FLAGS)
+		return rdmamsg__fail(-EINVAL, "flags 0x%x of a group: unknown",
+				     o->flags & ~(uint32_t)FLAGS);
+	if (o->flags & RDMAMSG_GROUP_UNORDERED &&
+	    !(o->flags & RDMAMSG_GROUP_REPAIR))
+		return rdmamsg__fail(-EINVAL, "RDMAMSG_GROUP_UNORDERED needs "
+				     "RDMAMSG_GROUP_REPAIR: without it no "
+				     "message waits for another");
+	if ((o->backlog || o->backlog_bytes || o->backlog_ms) &&
+	    !(o->flags & RDMAMSG_GROUP_REPAIR))
+		return rdmamsg__fail(-EINVAL, "backlog needs "
+				     "RDMAMSG_GROUP_REPAIR: without it "
+				     "publishers keep nothing");
+	if (o->flags & RDMAMSG_GROUP_RAW &&
+	    (o->flow || o->backlog || o->backlog_bytes || o->backlog_ms))
+		return rdmamsg__fail(-EINVAL, "flow and backlog with "
+				     "RDMAMSG_GROUP_RAW: plain datagrams have "
+				     "no numbers");
+	if (o->flags & RDMAMSG_GROUP_RAW && (o->key || o->key_len ||
+					     o->key_file))
+		return rdmamsg__fail(-EINVAL, "a key with RDMAMSG_GROUP_RAW: "
+				     "plain datagrams have no seal");
+	if (o->flow > RDMAMSG_GROUP_FLOW_QUORUM)
+		return rdmamsg__fail(-EINVAL, "flow %u of a group: unknown",
+				     o->flow);
+	if (o->flow && !(o->flags & RDMAMSG_GROUP_REPAIR))
+		return rdmamsg__fail(-EINVAL, "flow needs "
+				     "RDMAMSG_GROUP_REPAIR: without it "
+				     "subscribers do not report");
+	return 0;
+}
+
 static int take_options(struct rdmamsg_group *g,
 			const struct rdmamsg_group_options *opts)
 {
@@ -104,31 +141,9 @@ static int take_options(struct rdmamsg_group *g,
 		o->device = NULL;
 		return ret;
 	}
-	if (o->flags & ~(uint32_t)FLAGS)
-		return rdmamsg__fail(-EINVAL, "flags 0x%x of a group: unknown",
-				     o->flags & ~(uint32_t)FLAGS);
-	if (o->flags & RDMAMSG_GROUP_UNORDERED &&
-	    !(o->flags & RDMAMSG_GROUP_REPAIR))
-		return rdmamsg__fail(-EINVAL, "RDMAMSG_GROUP_UNORDERED needs "
-				     "RDMAMSG_GROUP_REPAIR: without it no "
-				     "message waits for another");
-	if ((o->backlog || o->backlog_bytes || o->backlog_ms) &&
-	    !(o->flags & RDMAMSG_GROUP_REPAIR))
-		return rdmamsg__fail(-EINVAL, "backlog needs "
-				     "RDMAMSG_GROUP_REPAIR: without it "
-				     "publishers keep nothing");
-	if (o->flags & RDMAMSG_GROUP_RAW &&
-	    (o->flow || o->backlog || o->backlog_bytes || o->backlog_ms))
-		return rdmamsg__fail(-EINVAL, "flow and backlog with "
-				     "RDMAMSG_GROUP_RAW: plain datagrams have "
-				     "no numbers");
-	if (o->flow > RDMAMSG_GROUP_FLOW_QUORUM)
-		return rdmamsg__fail(-EINVAL, "flow %u of a group: unknown",
-				     o->flow);
-	if (o->flow && !(o->flags & RDMAMSG_GROUP_REPAIR))
-		return rdmamsg__fail(-EINVAL, "flow needs "
-				     "RDMAMSG_GROUP_REPAIR: without it "
-				     "subscribers do not report");
+	ret = check_options(o);
+	if (ret)
+		return ret;
 	if (!(o->flags & BOTH))
 		o->flags |= BOTH;
 	ret = o->pkey ? rdmamsg__cm_pkey_valid(o->pkey) : 0;
@@ -138,6 +153,12 @@ static int take_options(struct rdmamsg_group *g,
 		return rdmamsg__fail(-EINVAL, "max_held %u: at least "
 				     "max_message, %u", o->max_held,
 				     o->max_message);
+	ret = rdmamsg__secret_new(o->key, o->key_len, o->key_file, &g->key);
+	if (ret)
+		return ret;
+	/* they are the program's */
+	o->key = NULL;
+	o->key_file = NULL;
 	o->send_depth = pow2(o->send_depth);
 	o->history = pow2(o->history);
 	g->user = o->user;
@@ -257,6 +278,8 @@ static void group_free(struct rdmamsg_group *g)
 	list_del(&g->node);
 	rdmamsg__group_quit(g);
 	free(g->pending);
+	rdmamsg__hmac_free(g->seal);
+	rdmamsg__secret_free(g->key);
 	free_options(g);
 	free(g);
 }
@@ -310,6 +333,14 @@ void rdmamsg__groups_free(struct rdmamsg *ctx)
 
 /* ---- joining ---------------------------------------------------------- */
 
+/* The group may be joined again elsewhere. */
+static int prepare_seal(struct rdmamsg_group *g)
+{
+	rdmamsg__hmac_free(g->seal);
+	g->seal = NULL;
+	return g->key ? rdmamsg__seal_new(g->key, &g->mgid, &g->seal) : 0;
+}
+
 static int enter(struct rdmamsg_group *g, const struct rdma_ud_param *ud)
 {
 	struct carrier *c = g->carrier;
@@ -326,6 +357,9 @@ static int enter(struct rdmamsg_group *g, const struct rdma_ud_param *ud)
 				     "become smaller: %u instead of %u",
 				     c->dev->device->name, c->mtu, g->mtu);
 	g->mgid = attr.grh.dgid;
+	ret = prepare_seal(g);
+	if (ret)
+		return ret;
 	g->mlid = attr.dlid;
 	g->sl = attr.sl;
 	rdmamsg__carrier_address(c, attr.grh.sgid_index);
@@ -598,6 +632,7 @@ int rdmamsg_group_join(struct rdmamsg *ctx, const char *address,
 	if (!ret)
 		ret = rdmamsg__timers_reserve(&ctx->loop.timers, TIMERS);
 	if (ret) {
+		rdmamsg__secret_free(g->key);
 		free_options(g);
 		free(g);
 		return ret;

@@ -12,6 +12,7 @@
 #include "group/gather.h"
 #include "group/group.h"
 #include "group/history.h"
+#include "group/seal.h"
 #include "wire/frame.h"
 
 #include <errno.h>
@@ -71,7 +72,7 @@ static int check_raw_len(const struct rdmamsg_group *g, size_t len,
 static int check_len(const struct rdmamsg_group *g, size_t len,
 		     const char *call)
 {
-	const uint16_t size = (uint16_t)(g->mtu - FRAME_HDR_LEN);
+	const uint16_t size = rdmamsg__group_fragment(g);
 
 	if (len > g->opts.max_message)
 		return rdmamsg__fail(-EMSGSIZE, "%s: %zu bytes, max_message is "
@@ -189,18 +190,34 @@ void rdmamsg__group_tell_sent(struct rdmamsg_group *g)
 	}
 }
 
+/* Sends the frame after what follows its payload. */
+static int finish(struct rdmamsg_group *g, const struct frame *f, uint8_t *buf,
+		  const struct carrier_to *to)
+{
+	uint32_t len = FRAME_HDR_LEN + f->data_len;
+	int ret;
+
+	if (likely(!f->sealed))
+		return send_datagram(g, len, to);
+	len += rdmamsg__challenge_encode(f, buf + len);
+	ret = rdmamsg__seal_put(g->seal, buf, len);
+	return ret ? ret : send_datagram(g, len + FRAME_SEAL_LEN, to);
+}
+
 int rdmamsg__group_send_frame(struct rdmamsg_group *g,
 			      const struct carrier_to *to,
 			      const struct frame *f)
 {
 	uint8_t *buf = rdmamsg__carrier_buffer(g->carrier);
+	struct frame with = *f;
 
 	if (!buf)
 		return -EAGAIN;
-	rdmamsg__frame_encode(f, buf);
+	with.sealed = g->seal != NULL;
+	rdmamsg__frame_encode(&with, buf);
 	if (f->data_len)
 		memcpy(buf + FRAME_HDR_LEN, f->data, f->data_len);
-	return send_datagram(g, FRAME_HDR_LEN + f->data_len, to);
+	return finish(g, &with, buf, to);
 }
 
 int rdmamsg__group_say(struct rdmamsg_group *g)
@@ -227,7 +244,7 @@ static int send_fragment(struct rdmamsg_group *g, const struct carrier_to *to,
 	rdmamsg__frame_encode(f, buf);
 	rdmamsg__gather_copy(from, (size_t)f->index * f->size,
 			     buf + FRAME_HDR_LEN, f->data_len);
-	return send_datagram(g, FRAME_HDR_LEN + f->data_len, to);
+	return finish(g, f, buf, to);
 }
 
 int rdmamsg__group_send(struct rdmamsg_group *g, const struct carrier_to *to,
@@ -240,7 +257,7 @@ int rdmamsg__group_send(struct rdmamsg_group *g, const struct carrier_to *to,
 		.flags = flags | (g->repair ? FRAME_REPAIRS : 0u),
 		.audience = rdmamsg__subscribers(g),
 		.oldest = rdmamsg__repair_oldest(g), .length = len,
-		.size = (uint16_t)(g->mtu - FRAME_HDR_LEN),
+		.size = rdmamsg__group_fragment(g), .sealed = g->seal != NULL,
 	};
 	uint32_t count = rdmamsg__frame_count(len, f.size);
 	struct carrier_to with = *to;

@@ -8,6 +8,7 @@
 #include "base/timer.h"
 #include "base/util.h"
 #include "group/group.h"
+#include "group/seal.h"
 #include "group/stream.h"
 #include "wire/frame.h"
 
@@ -171,8 +172,8 @@ int rdmamsg__member_send(struct member *m, const struct frame *f)
 /*
  * Returns the member to forget, or NULL: one that has ended, or else the one
  * that was heard least recently, if it is silent. A member of one datagram may
- * be a forgery, so it is forgotten sooner. The list is in the order in which
- * members were heard.
+ * be a forgery, and an unproven one a replay, so it is forgotten sooner. The
+ * list is in the order in which members were heard.
  */
 static struct member *victim(const struct rdmamsg_group *g, uint64_t now)
 {
@@ -184,7 +185,8 @@ static struct member *victim(const struct rdmamsg_group *g, uint64_t now)
 		struct member *m = list_entry(n, struct member, node);
 		bool young = rdmamsg__member_silence(m, now) < FORGET_ONE_MS;
 
-		if (m->ended || (!young && m->st.received_datagrams == 1))
+		if (m->ended || (!young && (m->unproven ||
+					    m->st.received_datagrams == 1)))
 			return m;
 		if (young && !g->ended_count)
 			break;
@@ -242,11 +244,12 @@ static struct member *member_new(struct rdmamsg_group *g,
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return NULL;
-	if (make_stream(g, &m->stream, repairs)) {
+	m->group = g;
+	if (!rdmamsg__proof_begin(m) ||
+	    make_stream(g, &m->stream, repairs)) {
 		free(m);
 		return NULL;
 	}
-	m->group = g;
 	m->heard = now;
 	m->who.id = f->sender;
 	set_place(m, d);
@@ -288,11 +291,24 @@ static bool may_move(struct member *m, const struct frame *f)
 	return m->group->state == GROUP_JOINED;
 }
 
+/* Either place may be that of a replay: the one that answers is right. */
+static void ask_there(struct member *m, const struct datagram *d,
+		      const struct frame *f)
+{
+	set_place(m, d);
+	if (!(f->flags & FRAME_ANSWER))
+		rdmamsg__report(m);
+}
+
 static bool is_from(struct member *m, const struct datagram *d,
 		    const struct frame *f)
 {
 	if (likely(is_at(m, &d->from)))
 		return true;
+	if (unlikely(m->unproven)) {
+		ask_there(m, d, f);
+		return true;
+	}
 	if (!may_move(m, f)) {
 		COUNT(m, dropped_forged, 1);
 		return false;
@@ -401,6 +417,12 @@ static void take(struct member *m, const struct frame *f)
 	}
 	if (unlikely(g->sweep.pos < 0))
 		rdmamsg__timer_set(&g->ctx->loop.timers, &g->sweep, LOOK_MS);
+	if (unlikely(m->unproven)) {
+		COUNT(m, dropped_unproven, 1);
+		rdmamsg__backlog_held(m, f);
+		rdmamsg__report_heard(m);
+		return;
+	}
 	if (unlikely(m->wishes) && rdmamsg__backlog_holds(m, f)) {
 		rdmamsg__report_heard(m);
 		return;
@@ -434,6 +456,19 @@ static void take(struct member *m, const struct frame *f)
 		m->in_backlog = (int32_t)(m->stream.next - m->joined_at) < 0;
 }
 
+/* Returns true if the frame has the group's seal, or neither has one. */
+static bool is_right(struct rdmamsg_group *g, const struct frame *f,
+		     const struct datagram *d)
+{
+	if (likely(!g->seal && !f->sealed))
+		return true;
+	if (g->seal && f->sealed &&
+	    rdmamsg__seal_right(g->seal, d->data, d->len))
+		return true;
+	g->st.dropped_key++;
+	return false;
+}
+
 void rdmamsg__group_datagram(struct rdmamsg_group *g,
 			     const struct datagram *d)
 {
@@ -460,6 +495,8 @@ void rdmamsg__group_datagram(struct rdmamsg_group *g,
 		g->st.dropped_own++;
 		return;
 	}
+	if (!is_right(g, &f, d))
+		return;
 	m = rdmamsg__member_find(g, f.sender);
 	/* a repair for others is older than what a late joiner begins with */
 	if (!m && f.flags & FRAME_REPEATED) {
@@ -478,6 +515,8 @@ void rdmamsg__group_datagram(struct rdmamsg_group *g,
 static void answered(struct member *m, const struct frame *f)
 {
 	COUNT(m, received_datagrams, 1);
+	if (!rdmamsg__proof_answered(m, f))
+		return;
 	m->heard = rdmamsg__about_ms();
 	m->audience = f->audience;
 	rdmamsg__report_answered(m);
@@ -490,6 +529,20 @@ static void for_subscriber(struct member *m, const struct frame *f)
 		take(m, f);
 	else
 		answered(m, f);
+}
+
+static bool is_for_publisher(const struct frame *f)
+{
+	return f->type == FRAME_NACK || f->type == FRAME_REPORT;
+}
+
+static void for_publisher(struct rdmamsg_group *g, const struct frame *f,
+			  const struct datagram *d)
+{
+	if (f->type == FRAME_NACK)
+		rdmamsg__repair_nack(g, f, d);
+	else
+		rdmamsg__subscriber_report(g, f, d);
 }
 
 static bool is_for_subscriber(const struct frame *f)
@@ -514,17 +567,14 @@ void rdmamsg__group_unicast(struct carrier *c, const struct datagram *d)
 			list_entry(n, struct rdmamsg_group, node);
 		struct member *m;
 
-		if (f.type == FRAME_NACK && f.sender == g->id) {
-			rdmamsg__repair_nack(g, &f, d);
-			return;
-		}
-		if (f.type == FRAME_REPORT && f.sender == g->id) {
-			rdmamsg__subscriber_report(g, &f, d);
+		if (is_for_publisher(&f) && f.sender == g->id) {
+			if (is_right(g, &f, d))
+				for_publisher(g, &f, d);
 			return;
 		}
 		m = is_for_subscriber(&f) && g->state == GROUP_JOINED ?
 		    rdmamsg__member_find(g, f.sender) : NULL;
-		if (m && is_from(m, d, &f)) {
+		if (m && is_right(g, &f, d) && is_from(m, d, &f)) {
 			for_subscriber(m, &f);
 			return;
 		}

@@ -71,8 +71,8 @@ static int repeat(struct rdmamsg_group *g, const struct kept *k,
 		  struct request *q, uint32_t *index, uint32_t most)
 {
 	const struct carrier_to *to = q->several ? &g->to : way_to(g, q);
-	const uint32_t count = rdmamsg__frame_count(k->len, (uint16_t)(g->mtu -
-							    FRAME_HDR_LEN));
+	const uint32_t count =
+		rdmamsg__frame_count(k->len, rdmamsg__group_fragment(g));
 	const uint32_t last = min((uint32_t)q->range.last, count - 1);
 	const struct iovec piece = { (void *)(uintptr_t)k->data, k->len };
 	const struct gather from = { &piece, 1, k->len };

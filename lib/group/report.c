@@ -25,6 +25,12 @@
 #define WISHES		8u	/* without an answer, in 1.3 s */
 #define TOGETHER_US	16u	/* times the number of publishers */
 
+/* Publishers want no reports of subscribers without repair, but to prove. */
+static bool reports(const struct member *m)
+{
+	return m->stream.window > 1 || m->unproven;
+}
+
 static void set_timer(struct rdmamsg_group *g)
 {
 	uint64_t first = UINT64_MAX;
@@ -59,7 +65,9 @@ static void send_report(struct rdmamsg_group *g, struct member *m,
 		.type = FRAME_REPORT, .sender = m->who.id, .length = len,
 		.flags = (uint8_t)(flags | (m->wishes ? FRAME_WISH : 0) |
 				   (g->opts.tag ? FRAME_TAGGED : 0)),
-		.number = m->wishes ? m->joined_at : m->stream.next,
+		.number = m->wishes || m->unproven ? m->joined_at :
+			  m->stream.next,
+		.oldest = g->reports++, .challenge = m->challenge,
 		.data = payload, .data_len = len,
 	};
 
@@ -81,15 +89,17 @@ static void report(struct member *m, uint64_t now)
 	uint32_t us = rdmamsg__audience_pause(m->audience) * 1000;
 
 	/* it comes again with the next frame */
-	if (m->ended || rdmamsg__member_silence(m, now / 1000) >= SILENT_MS) {
+	if (m->ended || !reports(m) ||
+	    rdmamsg__member_silence(m, now / 1000) >= SILENT_MS) {
 		m->report_at = 0;
 		return;
 	}
-	if (m->wishes && m->unanswered == WISHES)
+	if (m->wishes && !m->unproven && m->unanswered >= WISHES)
 		rdmamsg__backlog_give_up(m);
 	if (g->state != GROUP_JOINED)
 		return;
-	if (m->wishes || (!m->rtt && m->audience < FRAME_AUDIENCE_MANY)) {
+	if (m->wishes || m->unproven ||
+	    (!m->rtt && m->audience < FRAME_AUDIENCE_MANY)) {
 		us = min(us, AGAIN_US << min(m->unanswered, 10u));
 		m->unanswered++;
 	}
@@ -145,7 +155,7 @@ void rdmamsg__report_joined(struct rdmamsg_group *g)
 
 void rdmamsg__report_asked(struct member *m, uint32_t number, bool now)
 {
-	if (m->stream.window == 1)
+	if (!reports(m))
 		return;
 	m->owes_now |= now;
 	if (m->owes)
@@ -197,7 +207,7 @@ void rdmamsg__report_heard(struct member *m)
 
 	if (unlikely(m->owes) && g->state == GROUP_JOINED)
 		report_owed(m);
-	if (likely(m->report_at) || m->stream.window == 1 ||
+	if (likely(m->report_at) || !reports(m) ||
 	    g->state != GROUP_JOINED)
 		return;
 	now = rdmamsg__now_us();

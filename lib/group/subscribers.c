@@ -210,7 +210,7 @@ const struct carrier_to *rdmamsg__subscriber_way(struct rdmamsg_group *g,
 }
 
 static void answer(struct rdmamsg_group *g, const struct subscriber *s,
-		   bool wishes)
+		   uint64_t challenge, bool wishes)
 {
 	const struct frame_offer o = {
 		.nonce = s->nonce, .first = s->first, .granted = s->granted,
@@ -224,6 +224,7 @@ static void answer(struct rdmamsg_group *g, const struct subscriber *s,
 		.sender = g->id, .number = rdmamsg__group_sent(g),
 		.oldest = rdmamsg__repair_oldest(g), .data = payload,
 		.data_len = wishes ? sizeof(payload) : 0,
+		.challenge = challenge,
 	};
 	const struct carrier_to *way = rdmamsg__subscriber_way(g, &s->at);
 
@@ -254,12 +255,21 @@ static void identify(struct subscriber *s, const struct frame_report *r)
 		s->nonce = 0;		/* and is granted nothing */
 }
 
+/* With a key nobody can change the count of reports. */
+static bool is_replay(const struct subscriber *s, const struct frame *f,
+		      const struct frame_report *r)
+{
+	return f->sealed && s->heard && s->last.id == r->id &&
+	       (int32_t)(r->before - s->last.before) <= 0;
+}
+
 static void left(struct rdmamsg_group *g, const struct frame *f,
 		 const struct carrier_peer *at)
 {
 	struct subscriber *s = rdmamsg__audience_find(g->audience, at);
+	const struct frame_report r = rdmamsg__report_decode(f);
 
-	if (!s || s->last.id != rdmamsg__report_decode(f).id)
+	if (!s || s->last.id != r.id || is_replay(s, f, &r))
 		return;
 	s->due = f->number;
 	forget(g, s);
@@ -294,7 +304,11 @@ static void reported(struct rdmamsg_group *g, const struct frame *f,
 	struct frame_wish w;
 	bool wishes, granted = false;
 
-	if (!s)
+	if (!s) {
+		rdmamsg__proof_give(g, f, at);
+		return;
+	}
+	if (is_replay(s, f, &r))
 		return;
 	wishes = !rdmamsg__wish_decode(&w, f);
 	if (wishes) {
@@ -322,15 +336,18 @@ static void reported(struct rdmamsg_group *g, const struct frame *f,
 	}
 	s->reports++;
 	s->answered = now;
-	answer(g, s, wishes);
+	answer(g, s, f->challenge, wishes);
 }
 
 void rdmamsg__subscriber_report(struct rdmamsg_group *g, const struct frame *f,
 				const struct datagram *d)
 {
-	if (!g->audience ||
-	    (g->state != GROUP_JOINED && g->state != GROUP_LEAVING))
+	if (g->state != GROUP_JOINED && g->state != GROUP_LEAVING)
 		return;
+	if (!g->audience) {
+		rdmamsg__proof_give(g, f, &d->from);
+		return;
+	}
 	if (f->flags & FRAME_LEFT)
 		left(g, f, &d->from);
 	else

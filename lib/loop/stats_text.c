@@ -550,6 +550,10 @@ static const struct metric group_metrics[] = {
 	  "Datagrams dropped for lack of memory."),
 	G("dropped_senders_total", dropped_senders,
 	  "Datagrams dropped by max_senders."),
+	G("dropped_key_total", dropped_key,
+	  "Datagrams made with no key, or another one, and dropped."),
+	G("dropped_unproven_total", dropped_unproven,
+	  "Datagrams of senders that may be replays, and dropped."),
 	G("senders", senders, "Senders that are followed."),
 };
 

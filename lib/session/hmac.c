@@ -20,9 +20,11 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <openssl/params.h>
 
 #define WAIT_S	60	/* a thread may wait for a processor */
 
@@ -70,19 +72,27 @@ void rdmamsg__hmac_init(void)
 	pthread_once(&once, start);
 }
 
+static int has_ended(void)
+{
+	return rdmamsg__fail(-ECANCELED, "libcrypto has ended, because the "
+			     "process exits");
+}
+
+static int has_none(void)
+{
+	return rdmamsg__fail(-ENOMEM, "libcrypto has no memory, or does not "
+			     "provide HMAC-SHA256");
+}
+
 static int compute(const void *key, size_t key_len, const void *data,
 		   size_t len, uint8_t out[static HMAC_LEN])
 {
 	unsigned int n = 0;
 
 	if (ended)
-		return rdmamsg__fail(-ECANCELED, "libcrypto has ended, "
-				     "because the process exits");
-	if (!HMAC(EVP_sha256(), key, (int)key_len, data, len, out, &n) ||
-	    n != HMAC_LEN)
-		return rdmamsg__fail(-ENOMEM, "libcrypto has no memory, or "
-				     "does not provide HMAC-SHA256");
-	return 0;
+		return has_ended();
+	return HMAC(EVP_sha256(), key, (int)key_len, data, len, out, &n) &&
+	       n == HMAC_LEN ? 0 : has_none();
 }
 
 int rdmamsg__hmac(const void *key, size_t key_len, const void *data, size_t len,
@@ -93,6 +103,88 @@ int rdmamsg__hmac(const void *key, size_t key_len, const void *data, size_t len,
 	rdmamsg__hmac_init();
 	pthread_rwlock_rdlock(&lock);
 	err = compute(key, key_len, data, len, out);
+	pthread_rwlock_unlock(&lock);
+	return err;
+}
+
+/* ---- many messages under one key --------------------------------------- */
+
+struct hmac {
+	EVP_MAC_CTX *with_key;
+};
+
+static EVP_MAC_CTX *prepare(const void *key, size_t key_len)
+{
+	char digest[] = "SHA256";
+	const OSSL_PARAM params[] = {
+		OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest,
+						 0),
+		OSSL_PARAM_construct_end(),
+	};
+	EVP_MAC *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
+	EVP_MAC_CTX *c = mac ? EVP_MAC_CTX_new(mac) : NULL;
+
+	EVP_MAC_free(mac);
+	if (c && EVP_MAC_init(c, key, key_len, params))
+		return c;
+	EVP_MAC_CTX_free(c);
+	return NULL;
+}
+
+int rdmamsg__hmac_new(const void *key, size_t key_len, struct hmac **ret)
+{
+	struct hmac *h = calloc(1, sizeof(*h));
+	int err = 0;
+
+	if (!h)
+		return rdmamsg__fail(-ENOMEM, "no memory for a key");
+	rdmamsg__hmac_init();
+	pthread_rwlock_rdlock(&lock);
+	if (ended)
+		err = has_ended();
+	else
+		h->with_key = prepare(key, key_len);
+	pthread_rwlock_unlock(&lock);
+	if (!err && !h->with_key)
+		err = has_none();
+	if (err)
+		free(h);
+	else
+		*ret = h;
+	return err;
+}
+
+void rdmamsg__hmac_free(struct hmac *h)
+{
+	if (!h)
+		return;
+	pthread_rwlock_rdlock(&lock);
+	if (!ended)
+		EVP_MAC_CTX_free(h->with_key);
+	pthread_rwlock_unlock(&lock);
+	free(h);
+}
+
+static int put(EVP_MAC_CTX *c, const void *data, size_t len,
+	       uint8_t out[static HMAC_LEN])
+{
+	size_t n = 0;
+
+	if (ended)
+		return has_ended();
+	return EVP_MAC_init(c, NULL, 0, NULL) &&
+	       EVP_MAC_update(c, data, len) &&
+	       EVP_MAC_final(c, out, &n, HMAC_LEN) && n == HMAC_LEN ?
+	       0 : has_none();
+}
+
+int rdmamsg__hmac_put(struct hmac *h, const void *data, size_t len,
+		      uint8_t out[static HMAC_LEN])
+{
+	int err;
+
+	pthread_rwlock_rdlock(&lock);
+	err = put(h->with_key, data, len, out);
 	pthread_rwlock_unlock(&lock);
 	return err;
 }

@@ -20,4 +20,16 @@ void rdmamsg__hmac_init(void);
 int rdmamsg__hmac(const void *key, size_t key_len, const void *data, size_t len,
 		  uint8_t out[static HMAC_LEN]);
 
+/*
+ * The same for many messages under one key, which is prepared once. Each call
+ * of rdmamsg__hmac_put() needs the object for itself. The errors are those of
+ * rdmamsg__hmac().
+ */
+struct hmac;
+int rdmamsg__hmac_new(const void *key, size_t key_len, struct hmac **ret);
+/* Clears the key. h may be NULL. */
+void rdmamsg__hmac_free(struct hmac *h);
+int rdmamsg__hmac_put(struct hmac *h, const void *data, size_t len,
+		      uint8_t out[static HMAC_LEN]);
+
 #endif

@@ -59,7 +59,8 @@ void rdmamsg__frame_encode(const struct frame *f,
 			   uint8_t out[static FRAME_HDR_LEN])
 {
 	const struct wire_frame w = {
-		.magic = htole32(FRAME_MAGIC), .version = FRAME_VERSION,
+		.magic = htole32(FRAME_MAGIC),
+		.version = f->sealed ? FRAME_SEALED : FRAME_VERSION,
 		.type = (uint8_t)f->type, .flags = f->flags,
 		.audience = f->audience,
 		.sender = htole64(f->sender), .number = htole32(f->number),
@@ -68,6 +69,41 @@ void rdmamsg__frame_encode(const struct frame *f,
 	};
 
 	memcpy(out, &w, sizeof(w));
+}
+
+static bool has_challenge(const struct frame *f)
+{
+	return f->type == FRAME_REPORT ||
+	       (f->type == FRAME_HEARTBEAT && f->flags & FRAME_ANSWER);
+}
+
+uint32_t rdmamsg__challenge_encode(const struct frame *f,
+				   uint8_t out[static FRAME_CHALLENGE_LEN])
+{
+	const uint64_t w = htole64(f->challenge);
+
+	if (!f->sealed || !has_challenge(f))
+		return 0;
+	memcpy(out, &w, sizeof(w));
+	return sizeof(w);
+}
+
+/* Takes challenge and seal from the payload. */
+static int cut_seal(struct frame *f)
+{
+	uint64_t w;
+
+	if (f->data_len < FRAME_SEAL_LEN)
+		return -EPROTO;
+	f->data_len -= FRAME_SEAL_LEN;
+	if (!has_challenge(f))
+		return 0;
+	if (f->data_len < sizeof(w))
+		return -EPROTO;
+	f->data_len -= sizeof(w);
+	memcpy(&w, f->data + f->data_len, sizeof(w));
+	f->challenge = le64toh(w);
+	return 0;
 }
 
 static bool fragment_fits(const struct frame *f)
@@ -90,16 +126,20 @@ int rdmamsg__frame_decode(struct frame *f, const void *buf, size_t len)
 	if (len < sizeof(w) || len - sizeof(w) > UINT16_MAX)
 		return -EPROTO;
 	memcpy(&w, buf, sizeof(w));
-	if (le32toh(w.magic) != FRAME_MAGIC || w.version != FRAME_VERSION)
+	if (le32toh(w.magic) != FRAME_MAGIC ||
+	    (w.version != FRAME_VERSION && w.version != FRAME_SEALED))
 		return -EPROTO;
 	*f = (struct frame){
 		.type = w.type, .flags = w.flags, .audience = w.audience,
+		.sealed = w.version == FRAME_SEALED,
 		.sender = le64toh(w.sender), .number = le32toh(w.number),
 		.oldest = le32toh(w.oldest), .length = le32toh(w.length),
 		.size = le16toh(w.size), .index = le16toh(w.index),
 		.data = (const uint8_t *)buf + sizeof(w),
 		.data_len = (uint32_t)(len - sizeof(w)),
 	};
+	if (f->sealed && cut_seal(f))
+		return -EPROTO;
 	switch (f->type) {
 	case FRAME_DATA:
 		return fragment_fits(f) ? 0 : -EPROTO;
@@ -174,6 +214,7 @@ struct frame_report rdmamsg__report_decode(const struct frame *report)
 	return (struct frame_report){
 		.id = le64toh(w.id), .rtt = le32toh(w.rtt),
 		.lost = le32toh(w.lost), .tag = tag_of(report),
+		.before = report->oldest,
 	};
 }
 

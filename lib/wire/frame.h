@@ -2,6 +2,8 @@
 /*
  * Frames, which groups send in datagrams. The functions are pure: no I/O, no
  * allocation. The decoders check every field.
+ * A frame of a group with a key has another version, and ends with its seal:
+ * the first bytes of an HMAC of all that is before it.
  *
  *  0 u32 magic  4 u8 version  5 u8 type  6 u8 flags  7 u8 audience
  *  8 u64 sender  16 u32 number  20 u32 oldest
@@ -17,12 +19,15 @@
 
 #define FRAME_MAGIC	0x46474d52u	/* "RMGF" */
 #define FRAME_VERSION	1
+#define FRAME_SEALED	2	/* the version with a seal */
 #define FRAME_HDR_LEN	32
 #define FRAME_RANGE_LEN	12
 #define FRAME_REPORT_LEN	16
 #define FRAME_WISH_LEN	24		/* behind a REPORT's payload */
 #define FRAME_OFFER_LEN	16
 #define FRAME_TAG_LEN	8		/* behind all else of a REPORT */
+#define FRAME_SEAL_LEN	16
+#define FRAME_CHALLENGE_LEN	8	/* of REPORT and ANSWER, if sealed */
 #define FRAME_COUNT_MAX	65536u	/* fragments of a message: 16 bits */
 
 enum frame_type {
@@ -61,15 +66,19 @@ enum frame_type {
 struct frame {
 	enum frame_type type;
 	uint8_t flags;
+	bool sealed;
 	uint8_t audience;		/* subscribers; 0: none has reported */
 	uint64_t sender;		/* NACK, REPORT: the sender meant */
 	uint32_t number;		/* REPORT: the one that is due */
-	uint32_t oldest;		/* oldest message it can repeat */
+	/* oldest message it can repeat. REPORT: reports before it */
+	uint32_t oldest;
 	uint32_t length;		/* NACK: number of ranges */
 	uint16_t size;
 	uint16_t index;			/* of this fragment */
 	const uint8_t *data;		/* decode: points into the input */
-	uint32_t data_len;
+	uint32_t data_len;		/* without challenge and seal */
+	/* of a sealed REPORT, and the same of its ANSWER */
+	uint64_t challenge;
 };
 
 /*
@@ -88,7 +97,9 @@ struct frame_report {
 	uint64_t id;			/* random, of the subscriber */
 	uint32_t rtt;			/* us, to the publisher; 0: not known */
 	uint32_t lost;			/* messages in gaps */
-	uint64_t tag;			/* 0: none; the decoder alone knows it */
+	/* the decoder alone knows them: */
+	uint64_t tag;			/* 0: none */
+	uint32_t before;		/* reports */
 };
 
 /* The wish of a subscriber for messages below the REPORT's number. */
@@ -110,9 +121,15 @@ static inline uint32_t rdmamsg__frame_count(uint32_t length, uint16_t size)
 	return length ? (length - 1) / size + 1 : 1;
 }
 
-/* Encodes the header. The payload follows it. */
+/* Encodes the header. The payload follows it, and if it is sealed the rest. */
 void rdmamsg__frame_encode(const struct frame *f,
 			   uint8_t out[static FRAME_HDR_LEN]);
+/*
+ * Encodes what is between the payload and the seal. Returns its length, 0 or
+ * FRAME_CHALLENGE_LEN.
+ */
+uint32_t rdmamsg__challenge_encode(const struct frame *f,
+				   uint8_t out[static FRAME_CHALLENGE_LEN]);
 /* -EPROTO: no frame, another version, or lengths that do not fit. */
 int rdmamsg__frame_decode(struct frame *f, const void *buf, size_t len);
 

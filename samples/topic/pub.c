@@ -44,6 +44,9 @@ static const char usage[] =
 "                          long; half a second\n"
 "      --confirm=N         with --repair: wait, at most --timeout, until N\n"
 "                          subscribers or more, and all there are, have all\n"
+"      --flow=HOW          with --repair: wait for subscribers: slowest, or a\n"
+"                          number: for as many as that\n"
+"      --key-file=FILE     the key of the group: who has another sees nothing\n"
 "      --json              tell on standard error what was published, as JSON\n"
 "  -v, --verbose           tell on standard error what was joined\n"
 "  -h, --help              this text\n"
@@ -72,6 +75,8 @@ static const struct option names[] = {
 	{ "linger", required_argument, NULL, OPT_LINGER },
 	{ "confirm", required_argument, NULL, OPT_CONFIRM },
 	{ "max-message", required_argument, NULL, OPT_MAX },
+	{ "flow", required_argument, NULL, OPT_FLOW },
+	{ "key-file", required_argument, NULL, OPT_KEY_FILE },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "help", no_argument, NULL, 'h' },

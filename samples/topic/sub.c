@@ -34,6 +34,7 @@ static const char usage[] =
 "      --repair            ask publishers for what is missing\n"
 "      --backlog=N         with --repair: the last N messages of each publisher\n"
 "                          that has kept them, first\n"
+"      --key-file=FILE     the key of the group: who has another sees nothing\n"
 "      --json              a JSON object for each message and each gap\n"
 "      --list              list the topics that match the patterns, or all\n"
 "  -v, --verbose           tell on standard error what was joined\n"
@@ -60,6 +61,7 @@ static const struct option names[] = {
 	{ "raw", no_argument, NULL, OPT_RAW },
 	{ "repair", no_argument, NULL, OPT_REPAIR },
 	{ "backlog", required_argument, NULL, OPT_BACKLOG },
+	{ "key-file", required_argument, NULL, OPT_KEY_FILE },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "list", no_argument, NULL, OPT_LIST },
 	{ "verbose", no_argument, NULL, 'v' },
@@ -197,6 +199,21 @@ static void tell_unfollowed(void)
 	}
 }
 
+/* Perhaps the key is a wrong one. */
+static void tell_other_keys(void)
+{
+	struct rdmamsg_group_stats c = { .size = sizeof(c) };
+
+	for (int i = 0; i < topic_count; i++)
+		if (topics[i].group &&
+		    !rdmamsg_group_get_stats(topics[i].group, &c) &&
+		    c.dropped_key)
+			warnx("%s: %" PRIu64 " datagrams %s are dropped",
+			      topics[i].name, c.dropped_key, options.key_file ?
+			      "without the key of --key-file" :
+			      "with a key (see --key-file)");
+}
+
 /* With -C 0 it shall have joined. */
 static bool is_cut_short(void)
 {
@@ -231,6 +248,7 @@ int main(int argc, char **argv)
 			err(FAILED, "standard output");
 	}
 	tell_unfollowed();
+	tell_other_keys();
 	cut_short = is_cut_short();
 	topics_leave();
 	if (cut_short)

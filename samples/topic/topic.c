@@ -156,6 +156,16 @@ static uint32_t port_space(const char *arg)
 	return 0;
 }
 
+static void take_flow(const char *arg)
+{
+	options.flow = RDMAMSG_GROUP_FLOW_SLOWEST;
+	if (!strcmp(arg, "slowest"))
+		return;
+	options.flow = RDMAMSG_GROUP_FLOW_QUORUM;
+	options.quorum = (uint32_t)number(arg, 1, 254,
+					  "--flow other than slowest");
+}
+
 /* Adds as many memberships of each group as the option says. */
 static void add_members(void)
 {
@@ -254,6 +264,12 @@ void options_parse(int argc, char **argv, const struct program *p)
 			options.backlog = (uint32_t)
 				number(optarg, 1, UINT32_MAX, "--backlog");
 			break;
+		case OPT_FLOW:
+			take_flow(optarg);
+			break;
+		case OPT_KEY_FILE:
+			options.key_file = optarg;
+			break;
 		case OPT_LIST:
 			options.list = true;
 			break;
@@ -289,6 +305,12 @@ void options_parse(int argc, char **argv, const struct program *p)
 	if (options.backlog && !(options.flags & RDMAMSG_GROUP_REPAIR))
 		errx(WRONG_USE, "--backlog needs --repair: without it "
 		     "publishers keep nothing");
+	if (options.flow && !(options.flags & RDMAMSG_GROUP_REPAIR))
+		errx(WRONG_USE, "--flow needs --repair: without it subscribers "
+		     "do not report");
+	if (options.key_file && options.flags & RDMAMSG_GROUP_RAW)
+		errx(WRONG_USE, "--key-file and --raw: plain datagrams have no "
+		     "seal");
 	if (options.linger_ms && !(options.flags & RDMAMSG_GROUP_REPAIR))
 		errx(WRONG_USE, "--linger needs --repair: without it nobody "
 		     "asks for messages");
@@ -387,6 +409,8 @@ static void join(struct topic *t, const struct rdmamsg_group_handlers *on)
 		.device = options.device, .timeout_ms = options.timeout_ms,
 		.rate = options.rate, .linger_ms = options.linger_ms,
 		.max_message = options.max_message, .backlog = options.backlog,
+		.flow = options.flow, .flow_quorum = options.quorum,
+		.key_file = options.key_file,
 	};
 
 	int ret = rdmamsg_group_join(ctx, t->address, &opts, &t->group);

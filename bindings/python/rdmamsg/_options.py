@@ -132,6 +132,8 @@ class GroupOptions:
     flow_window: int | None = None
     flow_limit_ms: int | None = None
     tag: int | None = None
+    key: bytes | None = None  #: pre-shared, of all members
+    key_file: str | None = None
 
 
 _STRUCTS: dict[type, str] = {

@@ -245,6 +245,9 @@ pub struct rdmamsg_group_options {
     pub flow_window: u32,
     pub flow_limit_ms: u32,
     pub tag: u64,
+    pub key: *const ::std::os::raw::c_void,
+    pub key_len: usize,
+    pub key_file: *const ::std::os::raw::c_char,
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -291,6 +294,8 @@ pub struct rdmamsg_group_stats {
     pub dropped_memory: u64,
     pub dropped_senders: u64,
     pub senders: u64,
+    pub dropped_key: u64,
+    pub dropped_unproven: u64,
 }
 pub type rdmamsg_path_flags = ::std::os::raw::c_uint;
 #[repr(C)]

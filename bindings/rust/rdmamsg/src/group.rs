@@ -78,6 +78,8 @@ pub struct GroupOptions {
     flow_window: u32,
     flow_limit: Duration,
     tag: u64,
+    key: Vec<u8>,
+    key_file: Option<String>,
 }
 
 macro_rules! callbacks {
@@ -185,6 +187,18 @@ impl GroupOptions {
         self
     }
 
+    /// A pre-shared key of 16 to 4096 bytes, which all members must have.
+    pub fn key(mut self, key: impl Into<Vec<u8>>) -> Self {
+        self.key = key.into();
+        self
+    }
+
+    /// A file with the key, which only its owner can read.
+    pub fn key_file(mut self, path: impl Into<String>) -> Self {
+        self.key_file = Some(path.into());
+        self
+    }
+
     /// The name of the RDMA device.
     pub fn device(mut self, name: impl Into<String>) -> Self {
         self.device = Some(name.into());
@@ -217,6 +231,7 @@ impl Group {
         let address = required(address)?;
         let source = c_string(o.source.as_deref())?;
         let device = c_string(o.device.as_deref())?;
+        let key_file = c_string(o.key_file.as_deref())?;
         let state = Rc::new(State {
             core: ctx.core.clone(),
             group: Cell::new(ptr::null_mut()),
@@ -242,6 +257,11 @@ impl Group {
         opts.flow_window = o.flow_window;
         opts.flow_limit_ms = option_ms(o.flow_limit);
         opts.tag = o.tag;
+        opts.key_len = o.key.len();
+        if !o.key.is_empty() {
+            opts.key = o.key.as_ptr().cast();
+        }
+        opts.key_file = opt_ptr(&key_file);
         let mut group = ptr::null_mut();
         // SAFETY: the context is open, and the options valid during the call.
         check(unsafe {

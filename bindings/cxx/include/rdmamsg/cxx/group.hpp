@@ -50,6 +50,8 @@ struct group_options {
 	std::uint32_t flow_window = 0;
 	milliseconds flow_limit = {};
 	std::uint64_t tag = 0;
+	std::string key = {};
+	std::string key_file = {};
 };
 
 namespace detail {
@@ -123,6 +125,9 @@ private:
 		o.flow_window = opts.flow_window;
 		o.flow_limit_ms = to_option(opts.flow_limit);
 		o.tag = opts.tag;
+		o.key = opts.key.empty() ? nullptr : opts.key.data();
+		o.key_len = opts.key.size();
+		o.key_file = or_null(opts.key_file);
 	}
 
 	/* Calls what the program has given, unless its owner has gone. */
