@@ -2929,6 +2929,16 @@ topic_key()
 	[ ! -s stranger ]
 	grep -q 'datagrams with a key (see --key-file) are dropped' \
 		told.stranger
+	# the key of a topic
+	printf 'ticks.eur %s %s/key\n' $group "$PWD" >topics
+	RDMAMSG_TOPICS=$PWD/topics "$sub" -v -a "$addr" --repair --count=1 \
+		'ticks.*' >got 2>told &
+	server=$!
+	await grep -q '^joined' told
+	echo one | RDMAMSG_TOPICS=$PWD/topics "$pub" -a "$addr" --repair \
+		--confirm=1 ticks.eur
+	server_ends 0
+	[ "$(cat got)" = one ]
 	chmod 644 key
 	status=0
 	"$pub" --key-file=key $group </dev/null 2>told || status=$?
@@ -2937,7 +2947,7 @@ topic_key()
 	status=0
 	"$pub" --flow=fastest --repair $group </dev/null 2>told || status=$?
 	[ $status -eq 2 ]
-	rm key stranger
+	rm key stranger topics
 }
 
 # A signal ends a publisher that lingers, and the first one may come before.

@@ -222,15 +222,15 @@ void *rdmamsg_group_user(const struct rdmamsg_group *group);
 /*
  * Calls on_topic for each topic that the pattern matches, in the order of the
  * file of topics: that which RDMAMSG_TOPICS names, or /etc/rdmamsg/topics. A
- * line of it is 'name address [port]', with 'address' as rdmamsg_group_join()
- * takes it; a name has labels, as in "ticks.eur.usd". A pattern is a name, of
- * which a label may be "*": any label, and as the last one any number of them,
- * at least one. name and address are valid during the call, which may join the
- * group. Returns the number of matches, or what on_topic has returned, if that
- * was not 0: nothing is called after it. Errors, before the first call:
- * -EINVAL: no pattern, not a regular file, or a line of it that
- * rdmamsg_error() names; -EFBIG: above 1 MB; -ENOMEM; -ENOENT, -EACCES and
- * others of open(2). Any thread.
+ * line of it is 'name address [port] [key file]', with 'address' as
+ * rdmamsg_group_join() takes it. A name has labels, as in "ticks.eur.usd". A
+ * pattern is a name, of which a label may be "*": any label, and as the last
+ * one any number of them, at least one. name and address are valid during the
+ * call, which may join the group: by its name, with the key. Returns the number
+ * of matches, or what on_topic has returned, if that was not 0: nothing is
+ * called after it. Errors, before the first call: -EINVAL: no pattern, not a
+ * regular file, or a line of it that rdmamsg_error() names; -EFBIG: above 1 MB;
+ * -ENOMEM; -ENOENT, -EACCES and others of open(2). Any thread.
  */
 int rdmamsg_topics_each(const char *pattern,
 			int (*on_topic)(const char *name, const char *address,

@@ -4,6 +4,7 @@
 #include "group/carrier.h"
 #include "group/group.h"
 #include "group/topics.h"
+#include "session/secret.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -84,7 +85,8 @@ bool rdmamsg__group_parse(const char *text, struct group_address *ret)
 }
 
 /* Parses an address, or that of the topic with this name. */
-static int resolve(const char *text, struct group_address *ret)
+static int resolve(const char *text, struct group_address *ret,
+		   char **key_file)
 {
 	struct topic_address found;
 	int err;
@@ -95,20 +97,35 @@ static int resolve(const char *text, struct group_address *ret)
 		return rdmamsg__fail(-EINVAL, "'%s' is not the address of a "
 				     "group, such as 239.1.2.3, ff15::1 or "
 				     "239.1.2.3:7000", text);
-	err = rdmamsg__topic_find(text, &found);
+	err = rdmamsg__topic_find(text, &found, key_file);
 	if (!err)
 		(void)rdmamsg__group_parse(found.text, ret);
 	return err;
 }
 
+/* The options of the program go before the file of topics. */
+static int take_key(struct rdmamsg_group *g, const char *file)
+{
+	if (g->key || !file)
+		return 0;
+	if (g->opts.flags & RDMAMSG_GROUP_RAW)
+		return rdmamsg__fail(-EINVAL, "the topic has a key, and "
+				     "RDMAMSG_GROUP_RAW no seal");
+	return rdmamsg__secret_new(NULL, 0, file, &g->key);
+}
+
 int rdmamsg__group_address(struct rdmamsg_group *g, const char *text)
 {
+	char *key_file = NULL;
 	struct group_address a;
 	int ret;
 
 	if (!text)
 		return rdmamsg__fail(-EINVAL, "the group to join is NULL");
-	ret = resolve(text, &a);
+	ret = resolve(text, &a, &key_file);
+	if (!ret)
+		ret = take_key(g, key_file);
+	free(key_file);
 	if (ret)
 		return ret;
 	if (!a.is_group)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Topics: parses lines 'name address [port]', and matches names. */
+/*
+ * Topics: parses lines 'name address [port] [key file]', and matches names.
+ */
 #include "group/topics.h"
 #include "group/group.h"
 
@@ -50,14 +52,14 @@ bool rdmamsg__topic_matches(const char *pattern, const char *name)
 
 /* ---- the text of a file ------------------------------------------------ */
 
-struct topic {
-	char line[TOPIC_LINE_MAX + 1];	/* the name is the first word of it */
-	const char *name;		/* NULL: an empty line */
+struct line {
+	char text[TOPIC_LINE_MAX + 1];	/* the name is the first word of it */
+	struct topic topic;		/* without a name: an empty line */
 	struct topic_address address;
 };
 
 /* Puts a port that stands apart behind the address. */
-static const char *set_address(struct topic *t, const char *address,
+static const char *set_address(struct line *t, const char *address,
 			       const char *port)
 {
 	bool apart = port && strchr(address, ':');
@@ -78,30 +80,37 @@ static const char *set_address(struct topic *t, const char *address,
 }
 
 /* Returns why the line is refused, or NULL. */
-static const char *parse_line(struct topic *t, const char *line, size_t len)
+static const char *parse_line(struct line *t, const char *line, size_t len)
 {
 	struct group_address parsed;
-	char *save, *address, *port;
+	char *save, *address, *port, *key_file;
 
-	t->name = NULL;
+	t->topic = (struct topic){ .address = t->address.text };
 	if (len > TOPIC_LINE_MAX)
 		return "longer than 1024 bytes";
 	if (memchr(line, 0, len))
 		return "not a text: it has a byte 0";
-	memcpy(t->line, line, len);
-	t->line[len] = 0;
-	t->line[strcspn(t->line, "#")] = 0;
-	t->name = strtok_r(t->line, BLANKS, &save);
-	if (!t->name)
+	memcpy(t->text, line, len);
+	t->text[len] = 0;
+	t->text[strcspn(t->text, "#")] = 0;
+	t->topic.name = strtok_r(t->text, BLANKS, &save);
+	if (!t->topic.name)
 		return NULL;
 	address = strtok_r(NULL, BLANKS, &save);
 	port = address ? strtok_r(NULL, BLANKS, &save) : NULL;
-	if (port && strtok_r(NULL, BLANKS, &save))
-		return "more than a name, an address and a port";
-	if (!rdmamsg__topic_valid(t->name, false))
+	key_file = port && *port != '/' ? strtok_r(NULL, BLANKS, &save) : port;
+	if (key_file == port)
+		port = NULL;
+	t->topic.key_file = key_file;
+	if (key_file && *key_file != '/')
+		return "behind the address and the port comes the path of a "
+		       "key file, from / on";
+	if (key_file && strtok_r(NULL, BLANKS, &save))
+		return "more than a name, an address, a port and a key file";
+	if (!rdmamsg__topic_valid(t->topic.name, false))
 		return "not a name: labels of A-Z a-z 0-9 _ and -, dots "
 		       "between them, 255 bytes together";
-	if (rdmamsg__group_parse(t->name, &parsed))
+	if (rdmamsg__group_parse(t->topic.name, &parsed))
 		return "the name of a topic is an address";
 	return set_address(t, address, port);
 }
@@ -142,7 +151,7 @@ static int each_line(const char *text, size_t len, on_topic_fn *on_topic,
 {
 	const char *end = text + len, *next;
 	void *names = NULL;
-	struct topic t;
+	struct line t;
 	int ret = 0;
 
 	for (e->line = 1; text < end && !ret; text = next + 1, e->line++) {
@@ -152,9 +161,9 @@ static int each_line(const char *text, size_t len, on_topic_fn *on_topic,
 		e->why = parse_line(&t, text, (size_t)(next - text));
 		if (e->why)
 			ret = -EINVAL;
-		else if (t.name && on_topic)
-			ret = on_topic(t.name, t.address.text, user);
-		else if (t.name)
+		else if (t.topic.name && on_topic)
+			ret = on_topic(&t.topic, user);
+		else if (t.topic.name)
 			ret = note_name(&names, text, &e->why);
 	}
 	e->line -= ret != 0;

@@ -16,13 +16,21 @@ struct topic_address {
 	char text[INET6_ADDRSTRLEN + sizeof("[]:65535")];
 };
 
+/* A line of the file. */
+struct topic {
+	const char *name;
+	const char *address;
+	const char *key_file;		/* or NULL */
+};
+
 /* Why a file is refused. */
 struct topics_error {
 	unsigned int line;		/* from 1 */
 	const char *why;		/* NULL: on_topic has ended it */
 };
 
-typedef int on_topic_fn(const char *name, const char *address, void *user);
+/* Everything of *t is valid during the call. */
+typedef int on_topic_fn(const struct topic *t, void *user);
 
 /*
  * Calls on_topic for each line of the text that names a topic, in order. First
@@ -37,8 +45,10 @@ bool rdmamsg__topic_valid(const char *text, bool stars);
 bool rdmamsg__topic_matches(const char *pattern, const char *name);
 /*
  * Looks for the name in the file. -ENOENT: the file is not there or does not
- * have it; -EINVAL: a line of the file; or why the file cannot be read.
+ * have it; -EINVAL: a line of the file; or why the file cannot be read. The
+ * caller frees *key_file, which may be NULL.
  */
-int rdmamsg__topic_find(const char *name, struct topic_address *ret);
+int rdmamsg__topic_find(const char *name, struct topic_address *ret,
+			char **key_file);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -86,37 +87,50 @@ static int each_topic(on_topic_fn *on_topic, void *user)
 	return ret;
 }
 
-struct search {
+struct match {
 	const char *pattern;
-	on_topic_fn *on_topic;		/* or NULL */
+	int (*on_topic)(const char *name, const char *address, void *user);
 	void *user;
-	int matches;
+	int count;
 };
 
-static int try_topic(const char *name, const char *address, void *user)
+static int try_topic(const struct topic *t, void *user)
+{
+	struct match *m = user;
+
+	if (!rdmamsg__topic_matches(m->pattern, t->name))
+		return 0;
+	m->count++;
+	return m->on_topic(t->name, t->address, m->user);
+}
+
+struct search {
+	const char *name;
+	struct topic_address *address;
+	char **key_file;
+	bool found;
+};
+
+static int copy_topic(const struct topic *t, void *user)
 {
 	struct search *s = user;
 
-	if (!rdmamsg__topic_matches(s->pattern, name))
+	if (strcmp(s->name, t->name))
 		return 0;
-	s->matches++;
-	return s->on_topic(name, address, s->user);
+	s->found = true;
+	strcpy(s->address->text, t->address);
+	*s->key_file = t->key_file ? strdup(t->key_file) : NULL;
+	return t->key_file && !*s->key_file ?
+	       rdmamsg__fail(-ENOMEM, "no memory for a topic") : 0;
 }
 
-static int copy_address(const char *name, const char *address, void *user)
+int rdmamsg__topic_find(const char *name, struct topic_address *ret_a,
+			char **ret_key)
 {
-	struct topic_address *ret = user;
+	struct search s = { name, ret_a, ret_key, false };
+	int ret = each_topic(copy_topic, &s);
 
-	strcpy(ret->text, address);
-	return 0;
-}
-
-int rdmamsg__topic_find(const char *name, struct topic_address *ret_a)
-{
-	struct search s = { name, copy_address, ret_a };
-	int ret = each_topic(try_topic, &s);
-
-	if (!ret && !s.matches)
+	if (!ret && !s.found)
 		ret = rdmamsg__fail(-ENOENT, "%s does not have it", path());
 	if (!ret)
 		return 0;
@@ -125,9 +139,11 @@ int rdmamsg__topic_find(const char *name, struct topic_address *ret_a)
 			     rdmamsg__text());
 }
 
-int rdmamsg_topics_each(const char *pattern, on_topic_fn *on_topic, void *user)
+int rdmamsg_topics_each(const char *pattern,
+			int (*on_topic)(const char *name, const char *address,
+					void *user), void *user)
 {
-	struct search s = { pattern, on_topic, user };
+	struct match m = { pattern, on_topic, user, 0 };
 	int ret;
 
 	if (!pattern || !on_topic)
@@ -137,6 +153,6 @@ int rdmamsg_topics_each(const char *pattern, on_topic_fn *on_topic, void *user)
 		return rdmamsg__fail(-EINVAL, "'%.64s' is not a topic, such as "
 				     "ticks.eur.usd, nor a pattern of topics, "
 				     "such as ticks.*", pattern);
-	ret = each_topic(try_topic, &s);
-	return ret ? ret : s.matches;
+	ret = each_topic(try_topic, &m);
+	return ret ? ret : m.count;
 }

@@ -66,7 +66,8 @@ static int add_match(const char *name, const char *address, void *user)
 	for (int i = 0; i < topic_count; i++)
 		if (!strcmp(topics[i].name, name))
 			return 0;
-	add_topic(name, address);
+	/* its line of the file may have a key, too */
+	add_topic(name, name);
 	return 0;
 }
 

@@ -18,7 +18,7 @@ static void must(int ok)
 		abort();
 }
 
-static int count(const char *name, const char *address, void *user)
+static int count(const struct topic *t, void *user)
 {
 	unsigned int *same = user;
 
@@ -32,8 +32,9 @@ struct file {
 	unsigned int topics;
 };
 
-static int check(const char *name, const char *address, void *user)
+static int check(const struct topic *t, void *user)
 {
+	const char *name = t->name;
 	struct group_address a;
 	struct file *f = user;
 
@@ -41,7 +42,8 @@ static int check(const char *name, const char *address, void *user)
 	must(rdmamsg__topic_valid(name, false) && *name);
 	must(strlen(name) <= TOPIC_NAME_MAX);
 	must(!rdmamsg__group_parse(name, &a));
-	must(rdmamsg__group_parse(address, &a) && a.is_group);
+	must(rdmamsg__group_parse(t->address, &a) && a.is_group);
+	must(!t->key_file || *t->key_file == '/');
 	must(rdmamsg__topic_matches(name, name));
 	must(rdmamsg__topic_matches("*", name));
 	must(rdmamsg__topic_matches("*.*", name) == !!strchr(name, '.'));

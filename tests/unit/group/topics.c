@@ -23,11 +23,13 @@ static char dir[] = "/tmp/rdmamsg-topics.XXXXXX";
 static char file[64];
 static char seen[512];			/* "NAME=ADDRESS " of each topic */
 
-static int note_topic(const char *name, const char *address, void *user)
+static int note_topic(const struct topic *t, void *user)
 {
 	size_t len = strlen(seen);
 
-	snprintf(seen + len, sizeof(seen) - len, "%s=%s ", name, address);
+	snprintf(seen + len, sizeof(seen) - len, "%s=%s%s%s ", t->name,
+		 t->address, t->key_file ? "," : "",
+		 t->key_file ? t->key_file : "");
 	return 0;
 }
 
@@ -59,6 +61,8 @@ static void lines__of_each_form_NAME_TOPICS(void **state)
 		"six.port ff15::1 7002\n"
 		"six.in [ff15::1]:7003\n"
 		"mgid ff12:401b:ffff:0:0:0:0:1 65535\n"
+		"key 239.1.2.6 /etc/key\n"
+		"key.port 239.1.2.6 7004\t/a/b # c\n"
 		"last 224.0.0.255";
 	struct topics_error e;
 
@@ -66,7 +70,8 @@ static void lines__of_each_form_NAME_TOPICS(void **state)
 	assert_string_equal(seen, "ticks.eur.usd=239.1.2.3 "
 		"ticks.eur-gbp=239.1.2.4:7000 A_b.9=239.1.2.5:7001 "
 		"six=ff15::1 six.port=[ff15::1]:7002 six.in=[ff15::1]:7003 "
-		"mgid=[ff12:401b:ffff:0:0:0:0:1]:65535 last=224.0.0.255 ");
+		"mgid=[ff12:401b:ffff:0:0:0:0:1]:65535 "
+		"key=239.1.2.6,/etc/key key.port=239.1.2.6:7004,/a/b last=224.0.0.255 ");
 	assert_int_equal(parse("", 0, &e), 0);
 	assert_string_equal(seen, "");
 }
@@ -78,7 +83,10 @@ static void line__that_is_wrong_IS_NAMED(void **state)
 	} wrong[] = {
 		{ "a", "no address" },
 		{ "a # 239.1.2.3", "no address" },
-		{ "a 239.1.2.3 7000 b", "more than" },
+		{ "a 239.1.2.3 7000 b", "key file, from / on" },
+		{ "a 239.1.2.3 /b c", "more than" },
+		{ "a 239.1.2.3 7000 /b c", "more than" },
+		{ "a 239.1.2.3 /b 7000", "more than" },
 		{ "a 10.1.2.3", "not the address" },
 		{ "a fe80::1", "not the address" },
 		{ "a localhost", "not the address" },
@@ -210,10 +218,15 @@ static void write_file(const char *text, off_t size)
 		assert_int_equal(truncate(file, size), 0);
 }
 
+static int note_name(const char *name, const char *address, void *user)
+{
+	return note_topic(&(struct topic){ name, address, NULL }, NULL);
+}
+
 static int each(const char *pattern)
 {
 	seen[0] = 0;
-	return rdmamsg_topics_each(pattern, note_topic, NULL);
+	return rdmamsg_topics_each(pattern, note_name, NULL);
 }
 
 static void says(const char *word)
@@ -224,7 +237,7 @@ static void says(const char *word)
 
 static int stop_at_b(const char *name, const char *address, void *user)
 {
-	note_topic(name, address, NULL);
+	note_name(name, address, NULL);
 	return strcmp(name, "t.b") ? 0 : *(int *)user;
 }
 
@@ -253,15 +266,21 @@ static void topics__of_a_pattern_ARE_TOLD(void **state)
 static void name__of_a_topic_IS_FOUND(void **state)
 {
 	struct topic_address a;
+	char *key = NULL;
 
-	write_file("t.a 239.1.1.1 7\nt.b 239.1.1.3\n", 0);
-	assert_int_equal(rdmamsg__topic_find("t.a", &a), 0);
+	write_file("t.a 239.1.1.1 7\nt.b 239.1.1.3 /a/key\n", 0);
+	assert_int_equal(rdmamsg__topic_find("t.a", &a, &key), 0);
 	assert_string_equal(a.text, "239.1.1.1:7");
-	assert_int_equal(rdmamsg__topic_find("t.c", &a), -ENOENT);
+	assert_null(key);
+	assert_int_equal(rdmamsg__topic_find("t.b", &a, &key), 0);
+	assert_string_equal(a.text, "239.1.1.3");
+	assert_string_equal(key, "/a/key");
+	free(key);
+	assert_int_equal(rdmamsg__topic_find("t.c", &a, &key), -ENOENT);
 	says("'t.c'");
 	says(file);
 	write_file("t.a 239.1.1.1\nt.b\n", 0);
-	assert_int_equal(rdmamsg__topic_find("t.a", &a), -EINVAL);
+	assert_int_equal(rdmamsg__topic_find("t.a", &a, &key), -EINVAL);
 	says("topics:2: no address");
 	says("'t.a'");
 }
