@@ -273,7 +273,8 @@ void rdmamsg__ep_ready(struct rdmamsg_ep *ep)
 		limit_ways(ep);
 	ep->recv.end = open && !ep->carries && ep->send.compact &&
 		       ep->on.on_message && !ep->send.crc &&
-		       !rdmamsg__rx_holds(ep) && !ep->pieces.left ?
+		       !rdmamsg__rx_holds(ep) && !ep->pieces.left &&
+		       !ep->close.gap ?
 		       ep->recv.max + 1 : 0;
 	ep->recv.plain_end = ep->send.crc ? 0 : ep->opts.max_msg_size + 1;
 }

@@ -198,6 +198,119 @@ static void standby__lanes_lost_TAKES_OVER(void **state)
 	close_both();
 }
 
+/* ---- a device that repeats --------------------------------------------- */
+
+static void renumber(struct rdmamsg_hot_ep *h, uint32_t number)
+{
+	h->number = number;
+	h->low = (h->low & ~PROTO_NUMBER_MASK) | (number & PROTO_NUMBER_MASK);
+}
+
+/*
+ * As Soft-RoCE of Linux 6.1 can: the message before it comes again, and the next
+ * one does not come.
+ */
+static bool send_as_the_last(struct side *s)
+{
+	struct rdmamsg_hot_ep *h = &s->ep->lane.hot;
+	struct flow *f = from(s->ep);
+	uint8_t room[300];
+	int ret;
+
+	/* announcements and pieces have other ways, and their own numbers */
+	if (rdmamsg__holds_back(s->ep) || h->number < 2 ||
+	    size_of(f->sent) >= sizeof(room) || f->sent == f->end)
+		return false;
+	fill(room, f->sent, size_of(f->sent));
+	renumber(h, h->number - 1);
+	ret = rdmamsg_send(s->ep, room, size_of(f->sent), f->sent, NULL);
+	if (ret) {
+		assert_int_equal(ret, -EAGAIN);
+		renumber(h, h->number + 1);
+		return false;
+	}
+	renumber(h, h->number + 1);
+	f->sent++;
+	return true;
+}
+
+static void repeats(uint32_t flags)
+{
+	struct rdmamsg_ep_options opts = { .flags = flags };
+	unsigned int seed = 1, done = 0, rounds = 0;
+
+	connect_both(&opts);
+	flows[0].end = flows[1].end = 2000;
+	while (!is_done(&flows[0]) || !is_done(&flows[1])) {
+		send_some(&client, (unsigned int)rand_r(&seed) % 8);
+		send_some(&server, (unsigned int)rand_r(&seed) % 8);
+		if (rand_r(&seed) % 60 == 0)
+			done += send_as_the_last(done % 2 ? &client : &server);
+		assert_true(rdmamsg_process(rand_r(&seed) & 1 ? client.ctx :
+					    server.ctx) >= 0);
+		if (++rounds % 16 == 0)
+			both();
+		assert_false(flows[0].bad || flows[1].bad);
+		if (client.closed || server.closed)
+			fail_msg("closed: %s / %s", client.why.text,
+				 server.why.text);
+	}
+	assert_true(done > 3);
+	assert_true(resumed[0] > 3);
+	close_both();
+}
+
+static void repeated__by_the_device_EXACTLY_ONCE(void **state)
+{
+	repeats(0);
+}
+
+static void repeated__with_full_headers_EXACTLY_ONCE(void **state)
+{
+	repeats(RDMAMSG_EP_FULL_HEADERS);
+}
+
+static void send_the_last_again(void)
+{
+	flows[0].end = flows[1].end = 200;
+	send_some(&client, 5);
+	while (!send_as_the_last(&client)) {
+		send_some(&client, 1);
+		both();
+	}
+}
+
+/* Of what is sent behind it, the sixteenth has the number that is due. */
+static void repeated__sixteen_follow_EXACTLY_ONCE(void **state)
+{
+	struct rdmamsg_ep_options opts = { 0 };
+
+	connect_both(&opts);
+	send_the_last_again();
+	send_some(&client, 60);
+	while (flows[0].sent < 200 || flows[1].sent < 200) {
+		send_some(&client, 8);
+		send_some(&server, 8);
+		both();
+	}
+	expect_whole();
+	assert_int_equal(resumed[0], 1);
+	close_both();
+}
+
+/* Nothing can be sent again. */
+static void repeated__without_failover_PROTOCOL(void **state)
+{
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &handlers,
+	};
+
+	connect_ends(&opts);
+	send_the_last_again();
+	WAIT_FOR(client.closed && server.closed);
+	assert_int_equal(server.why.cause, RDMAMSG_CAUSE_PROTOCOL);
+}
+
 /* ---- sends in callbacks ------------------------------------------------ */
 
 /* rdmamsg_ep_path_query() gives what on_path has told last. */
@@ -590,6 +703,14 @@ int main(void)
 			options__of_no_use_REFUSED, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			standby__lanes_lost_TAKES_OVER, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			repeated__by_the_device_EXACTLY_ONCE, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			repeated__with_full_headers_EXACTLY_ONCE, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			repeated__sixteen_follow_EXACTLY_ONCE, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			repeated__without_failover_PROTOCOL, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			callbacks__send_while_lanes_are_lost_EXACTLY_ONCE,
 			set_up, tear_down),
