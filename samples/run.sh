@@ -2921,7 +2921,7 @@ topic_key()
 	await grep -q '^joined' told.sub
 	await grep -q '^joined' told.stranger
 	seq 200 | "$pub" -a "$addr" --repair --key-file=key --flow=slowest \
-		--confirm=1 $group
+		--parity=4 --confirm=1 $group
 	server_ends 0
 	kill -TERM $stranger
 	wait $stranger || :

@@ -199,6 +199,12 @@ struct rdmamsg_group_options {
 	const void *key;
 	size_t key_len;
 	const char *key_file;
+	/*
+	 * A publisher with RDMAMSG_GROUP_REPAIR sends one more datagram behind
+	 * so many, from which a subscriber that lacks one of them makes it
+	 * without asking; 0: none, ..32.
+	 */
+	uint32_t parity;
 };
 
 /*
@@ -332,6 +338,8 @@ struct rdmamsg_group_stats {
 	uint64_t senders;		/* followed now */
 	uint64_t dropped_key;		/* made with no key, or another one */
 	uint64_t dropped_unproven;	/* of a sender that may be a replay */
+	uint64_t sent_parity;		/* of sent_datagrams */
+	uint64_t recovered;		/* made from parity */
 };
 
 int rdmamsg_group_get_stats(const struct rdmamsg_group *group,

@@ -14,6 +14,7 @@
 #include "group/backoff.h"
 #include "group/carrier.h"
 #include "group/group.h"
+#include "group/parity.h"
 #include "group/stream.h"
 #include "wire/frame.h"
 
@@ -27,6 +28,8 @@
 #define AGAIN_US	10000u	/* after a request; doubles from the third on */
 #define AGAIN_LEAST_US	500u
 #define AGAIN_MAX_US	500000u
+#define PARITY_LEAST_US	50u
+#define PARITY_US	10000u	/* longer blocks are not waited for */
 #define PUT_OFFS	16u	/* of a request, while repairs arrive */
 #define RANGES		80u	/* ranges in one datagram */
 
@@ -193,16 +196,35 @@ static uint64_t pause(struct member *m)
 }
 
 /*
+ * The parity of a block may make what is missing: it is awaited for somewhat
+ * longer than a block takes, if that is not long.
+ */
+static uint32_t parity_wait(const struct member *m, uint64_t now)
+{
+	const struct parity *p = m->parity;
+	uint32_t block;
+
+	if (!p || p->block_us > PARITY_US)
+		return 0;
+	block = max(p->block_us + p->block_us / 2, PARITY_LEAST_US);
+	return now - p->came < block ? block : 0;
+}
+
+/*
  * One of a few asks at once. But where much is lost, as many requests as losses
  * would be on the way: the next one waits for what else is missing then.
  */
 static void new_loss(struct member *m, uint64_t now)
 {
+	const uint32_t wait = parity_wait(m, now);
+
 	if (m->ask_at)
 		return;
 	if (!is_of_few(m)) {
 		if (!m->again_at)
-			m->ask_at = now + pause(m);
+			m->ask_at = now + wait + pause(m);
+	} else if (wait) {
+		m->ask_at = now + wait;
 	} else if (now - m->asked_at >= m->rtt / 4) {
 		ask_more(m, now);
 	} else {
@@ -247,4 +269,12 @@ void rdmamsg__ask_heard(struct member *m, bool repaired)
 		return;
 	}
 	new_loss(m, rdmamsg__now_us());
+}
+
+void rdmamsg__ask_now(struct member *m)
+{
+	const uint64_t now = rdmamsg__now_us();
+
+	if (m->ask_at > now && is_of_few(m) && m->group->state == GROUP_JOINED)
+		ask(m, now);
 }

@@ -44,13 +44,15 @@ void rdmamsg__backlog_begin(struct member *m, const struct frame *f)
 
 	m->wishes = o->backlog || o->backlog_bytes || o->backlog_ms;
 	/* the rest of a message that has begun is of no use */
-	m->joined_at = f->number + (f->type == FRAME_DATA && f->index);
+	m->joined_at = f->number + ((f->type == FRAME_DATA && f->index) ||
+				    f->type == FRAME_PARITY);
 	m->held_up = m->joined_at;
 }
 
 void rdmamsg__backlog_held(struct member *m, const struct frame *f)
 {
-	const uint32_t end = f->number + (f->type == FRAME_DATA);
+	const uint32_t end = f->number + (f->type == FRAME_DATA ||
+					  f->type == FRAME_PARITY);
 
 	if ((int32_t)(end - m->held_up) > 0)
 		m->held_up = end;

@@ -21,6 +21,7 @@
 #include "wire/frame.h"
 
 struct hmac;
+struct parity;
 struct rdmamsg_device;
 struct secret;
 struct subscriber;
@@ -76,6 +77,7 @@ struct member {
 	/* with a key, see proof.c */
 	uint64_t challenge;
 	bool unproven;			/* it may be the replay of another */
+	struct parity *parity;		/* NULL: it has sent none */
 	/* the backlog, see backlog.c */
 	bool wishes;			/* frames wait for the offer */
 	bool in_backlog;
@@ -129,6 +131,7 @@ struct rdmamsg_group {
 	uint32_t reports;		/* sent, with this id */
 	uint32_t number;		/* of the next message */
 	struct pending *pending;	/* not sent completely, or NULL */
+	struct parity *parity;		/* NULL: it sends none */
 	bool want_writable;
 	uint64_t untold;		/* the first message without on_sent */
 	uint32_t untold_count;		/* that was sent, and those behind it */
@@ -253,6 +256,8 @@ void rdmamsg__group_was_sent(struct rdmamsg_group *g, uint64_t message);
  */
 bool rdmamsg__group_sent_early(struct rdmamsg_group *g, uint64_t message);
 void rdmamsg__group_tell_sent(struct rdmamsg_group *g);
+/* No message follows soon: sends the parity of those before, if it can. */
+void rdmamsg__group_end_block(struct rdmamsg_group *g);
 /* Sends a HEARTBEAT. Returns 0 or -errno, without a text. */
 int rdmamsg__group_say(struct rdmamsg_group *g);
 struct gather;
@@ -276,7 +281,8 @@ int rdmamsg__group_send_frame(struct rdmamsg_group *g,
 static inline uint16_t rdmamsg__group_fragment(const struct rdmamsg_group *g)
 {
 	return (uint16_t)(g->mtu - FRAME_HDR_LEN -
-			  (g->seal ? FRAME_SEAL_LEN : 0));
+			  (g->seal ? FRAME_SEAL_LEN : 0) -
+			  (g->opts.parity ? FRAME_PARITY_LEN : 0));
 }
 
 /* repair.c: the repairs of a publisher */
@@ -357,6 +363,12 @@ void rdmamsg__ask_init(struct rdmamsg_group *g);
 void rdmamsg__ask_joined(struct rdmamsg_group *g);
 /* A frame of this member has arrived. 'repaired': it was missing. */
 void rdmamsg__ask_heard(struct member *m, bool repaired);
+
+/*
+ * All that this member lacks, and that it waits with, is missing for good unless
+ * it asks.
+ */
+void rdmamsg__ask_now(struct member *m);
 
 /* flow.c: how far a publisher may be ahead of its subscribers */
 bool rdmamsg__flow_blocks(struct rdmamsg_group *g);

@@ -13,6 +13,7 @@
 #include "group/audience.h"
 #include "group/carrier.h"
 #include "group/group.h"
+#include "group/parity.h"
 #include "group/seal.h"
 #include "cm/rdma/cm.h"
 #include "session/hmac.h"
@@ -55,6 +56,7 @@ static const struct range ranges[] = {
 	R(history_ms, 100, 1, 60000),
 	R(history_bytes, 16 << 20, 1 << 16, 1 << 30),
 	R(linger_ms, 500, 1, 3600000),
+	R(parity, 0, 0, PARITY_MOST),
 	R(flow_quorum, 1, 1, AUDIENCE_MAX),
 	R(flow_window, 512, 1, 16384),
 	RANGE_OF(struct rdmamsg_group_options, flow_limit_ms, 1000,
@@ -108,6 +110,10 @@ static int check_options(const struct rdmamsg_group_options *o)
 	if (o->flow > RDMAMSG_GROUP_FLOW_QUORUM)
 		return rdmamsg__fail(-EINVAL, "flow %u of a group: unknown",
 				     o->flow);
+	if (o->parity && !(o->flags & RDMAMSG_GROUP_REPAIR))
+		return rdmamsg__fail(-EINVAL, "parity needs "
+				     "RDMAMSG_GROUP_REPAIR: without it no "
+				     "message waits for another");
 	if (o->flow && !(o->flags & RDMAMSG_GROUP_REPAIR))
 		return rdmamsg__fail(-EINVAL, "flow needs "
 				     "RDMAMSG_GROUP_REPAIR: without it "
@@ -278,6 +284,7 @@ static void group_free(struct rdmamsg_group *g)
 	list_del(&g->node);
 	rdmamsg__group_quit(g);
 	free(g->pending);
+	free(g->parity);
 	rdmamsg__hmac_free(g->seal);
 	rdmamsg__secret_free(g->key);
 	free_options(g);
@@ -341,6 +348,15 @@ static int prepare_seal(struct rdmamsg_group *g)
 	return g->key ? rdmamsg__seal_new(g->key, &g->mgid, &g->seal) : 0;
 }
 
+static int prepare_parity(struct rdmamsg_group *g)
+{
+	if (!g->opts.parity || g->parity ||
+	    !(g->opts.flags & RDMAMSG_GROUP_PUBLISH))
+		return 0;
+	g->parity = rdmamsg__parity_new(g->mtu);
+	return g->parity ? 0 : rdmamsg__fail(-ENOMEM, "no memory for a group");
+}
+
 static int enter(struct rdmamsg_group *g, const struct rdma_ud_param *ud)
 {
 	struct carrier *c = g->carrier;
@@ -358,6 +374,8 @@ static int enter(struct rdmamsg_group *g, const struct rdma_ud_param *ud)
 				     c->dev->device->name, c->mtu, g->mtu);
 	g->mgid = attr.grh.dgid;
 	ret = prepare_seal(g);
+	if (!ret)
+		ret = prepare_parity(g);
 	if (ret)
 		return ret;
 	g->mlid = attr.dlid;

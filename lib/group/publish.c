@@ -12,6 +12,7 @@
 #include "group/gather.h"
 #include "group/group.h"
 #include "group/history.h"
+#include "group/parity.h"
 #include "group/seal.h"
 #include "wire/frame.h"
 
@@ -238,13 +239,47 @@ static int send_fragment(struct rdmamsg_group *g, const struct carrier_to *to,
 			 const struct frame *f, const struct gather *from)
 {
 	uint8_t *buf = rdmamsg__carrier_buffer(g->carrier);
+	int ret;
 
 	if (!buf)
 		return -EAGAIN;
 	rdmamsg__frame_encode(f, buf);
 	rdmamsg__gather_copy(from, (size_t)f->index * f->size,
 			     buf + FRAME_HDR_LEN, f->data_len);
-	return finish(g, f, buf, to);
+	ret = finish(g, f, buf, to);
+	if (unlikely(g->parity) && !ret && !(f->flags & FRAME_REPEATED))
+		rdmamsg__parity_add(g->parity, f, buf + FRAME_HDR_LEN);
+	return ret;
+}
+
+/* ---- parity ------------------------------------------------------------ */
+
+/* What cannot be sent is left out: subscribers ask, then. */
+static void send_parity(struct rdmamsg_group *g)
+{
+	struct frame f = {
+		.type = FRAME_PARITY, .flags = FRAME_REPAIRS, .sender = g->id,
+		.audience = rdmamsg__subscribers(g),
+		.oldest = rdmamsg__repair_oldest(g),
+		.size = rdmamsg__group_fragment(g),
+	};
+
+	rdmamsg__parity_end(g->parity, &f);
+	if (rdmamsg__try(rdmamsg__group_send_frame(g, &g->to, &f)))
+		return;
+	rdmamsg__pace_take(&g->pace);
+	g->st.sent_parity++;
+}
+
+static bool block_is_full(const struct rdmamsg_group *g)
+{
+	return unlikely(g->parity) && g->parity->count == g->opts.parity;
+}
+
+void rdmamsg__group_end_block(struct rdmamsg_group *g)
+{
+	if (g->parity && g->parity->count && has_room(g))
+		send_parity(g);
 }
 
 int rdmamsg__group_send(struct rdmamsg_group *g, const struct carrier_to *to,
@@ -266,6 +301,12 @@ int rdmamsg__group_send(struct rdmamsg_group *g, const struct carrier_to *to,
 		uint32_t at = *index * f.size;
 		int ret;
 
+		/* there was no room behind the block */
+		if (block_is_full(g) && !(flags & FRAME_REPEATED)) {
+			if (!has_room(g))
+				return -EAGAIN;
+			send_parity(g);
+		}
 		f.index = (uint16_t)*index;
 		f.data_len = min(len - at, (uint32_t)f.size);
 		if (!may_send(g, flags))
@@ -277,6 +318,8 @@ int rdmamsg__group_send(struct rdmamsg_group *g, const struct carrier_to *to,
 		if (ret)
 			return ret;
 		was_sent(g, flags);
+		if (block_is_full(g))
+			rdmamsg__group_end_block(g);
 	}
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include "base/timer.h"
 #include "base/util.h"
 #include "group/group.h"
+#include "group/parity.h"
 #include "group/seal.h"
 #include "group/stream.h"
 #include "wire/frame.h"
@@ -139,6 +140,7 @@ static void member_free(struct member *m)
 {
 	rdmamsg__carrier_forget_way(m->group->carrier, &m->way);
 	rdmamsg__stream_fini(&m->stream);
+	free(m->parity);
 	list_del(&m->node);
 	m->group->member_count--;
 	m->group->ended_count -= m->ended;
@@ -375,6 +377,8 @@ static bool data(struct member *m, const struct frame *f)
 		COUNT(m, received_repeated, 1);
 	switch (rdmamsg__stream_data(&m->stream, f)) {
 	case STREAM_TAKEN:
+		if (unlikely(m->parity) && !repeated)
+			rdmamsg__parity_add(m->parity, f, f->data);
 		return repeated;
 	case STREAM_OLD:
 		COUNT(m, dropped_late, 1);
@@ -393,6 +397,29 @@ static bool data(struct member *m, const struct frame *f)
 		break;
 	}
 	return false;
+}
+
+/* The first one shows that blocks come; what was before it is not known. */
+static void parity(struct member *m, const struct frame *f)
+{
+	const uint64_t now = rdmamsg__now_us();
+	struct parity *p = m->parity;
+	struct frame made;
+
+	if (m->stream.window == 1 || !m->stream.started)
+		return;
+	if (!p) {
+		m->parity = p = rdmamsg__parity_new(m->group->mtu);
+		if (p)
+			p->came = now;
+		return;
+	}
+	p->block_us = (uint32_t)min(now - p->came, (uint64_t)UINT32_MAX);
+	p->came = now;
+	if (rdmamsg__parity_make(p, f, &made) &&
+	    rdmamsg__stream_data(&m->stream, &made) == STREAM_TAKEN)
+		COUNT(m, recovered, 1);
+	rdmamsg__stream_sent(&m->stream, f->number);
 }
 
 static void take(struct member *m, const struct frame *f)
@@ -437,6 +464,9 @@ static void take(struct member *m, const struct frame *f)
 	case FRAME_HEARTBEAT:
 		rdmamsg__stream_sent(&m->stream, f->number);
 		break;
+	case FRAME_PARITY:
+		parity(m, f);
+		break;
 	default:
 		/*
 		 * END: the sender answers no more requests. Frames that arrive
@@ -451,6 +481,8 @@ static void take(struct member *m, const struct frame *f)
 	if (m->stream.window > 1)
 		rdmamsg__stream_give_up(&m->stream, f->oldest);
 	rdmamsg__ask_heard(m, repaired);
+	if (unlikely(f->type == FRAME_PARITY))
+		rdmamsg__ask_now(m);
 	rdmamsg__report_heard(m);
 	if (unlikely(m->in_backlog))
 		m->in_backlog = (int32_t)(m->stream.next - m->joined_at) < 0;

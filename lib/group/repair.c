@@ -322,6 +322,7 @@ static void beat(struct timer *t)
 		set_beat(p, first - passed);	/* others have followed */
 		return;
 	}
+	rdmamsg__group_end_block(g);
 	(void)rdmamsg__group_say(g);
 	p->beat_us = min(2 * max(p->beat_us, first), BEAT_MAX_US);
 	set_beat(p, p->beat_us);

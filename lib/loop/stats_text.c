@@ -554,6 +554,10 @@ static const struct metric group_metrics[] = {
 	  "Datagrams made with no key, or another one, and dropped."),
 	G("dropped_unproven_total", dropped_unproven,
 	  "Datagrams of senders that may be replays, and dropped."),
+	G("datagrams_sent_parity_total", sent_parity,
+	  "Datagrams sent to make others from."),
+	G("datagrams_recovered_total", recovered,
+	  "Datagrams that were lost, and made from others."),
 	G("senders", senders, "Senders that are followed."),
 };
 

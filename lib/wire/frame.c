@@ -41,6 +41,17 @@ struct wire_wish {
 	uint32_t zero;
 };
 
+struct wire_parity {
+	uint32_t first;
+	uint32_t number;
+	uint32_t length;
+	uint16_t count;
+	uint16_t first_index;
+	uint16_t last_index;
+	uint16_t index;
+	uint32_t zero;
+};
+
 struct wire_offer {
 	uint64_t nonce;
 	uint32_t first;
@@ -53,6 +64,7 @@ _Static_assert(sizeof(struct wire_frame) == FRAME_HDR_LEN, "wire frame");
 _Static_assert(sizeof(struct wire_range) == FRAME_RANGE_LEN, "wire range");
 _Static_assert(sizeof(struct wire_report) == FRAME_REPORT_LEN, "wire report");
 _Static_assert(sizeof(struct wire_wish) == FRAME_WISH_LEN, "wire wish");
+_Static_assert(sizeof(struct wire_parity) == FRAME_PARITY_LEN, "wire parity");
 _Static_assert(sizeof(struct wire_offer) == FRAME_OFFER_LEN, "wire offer");
 
 void rdmamsg__frame_encode(const struct frame *f,
@@ -106,17 +118,25 @@ static int cut_seal(struct frame *f)
 	return 0;
 }
 
-static bool fragment_fits(const struct frame *f)
+bool rdmamsg__fragment_len(const struct frame *f, uint32_t *ret)
 {
-	uint32_t count, rest;
+	uint32_t count;
 
 	if (!f->size)
 		return false;
 	count = rdmamsg__frame_count(f->length, f->size);
 	if (count > FRAME_COUNT_MAX || f->index >= count)
 		return false;
-	rest = f->length - (uint32_t)f->index * f->size;
-	return f->data_len == (f->index + 1u < count ? f->size : rest);
+	*ret = f->index + 1u < count ? f->size :
+	       f->length - (uint32_t)f->index * f->size;
+	return true;
+}
+
+static bool fragment_fits(const struct frame *f)
+{
+	uint32_t len;
+
+	return rdmamsg__fragment_len(f, &len) && f->data_len == len;
 }
 
 int rdmamsg__frame_decode(struct frame *f, const void *buf, size_t len)
@@ -151,6 +171,8 @@ int rdmamsg__frame_decode(struct frame *f, const void *buf, size_t len)
 		       0 : -EPROTO;
 	case FRAME_REPORT:
 		return f->data_len >= FRAME_REPORT_LEN ? 0 : -EPROTO;
+	case FRAME_PARITY:
+		return f->data_len >= FRAME_PARITY_LEN ? 0 : -EPROTO;
 	}
 	return -EPROTO;
 }
@@ -274,4 +296,32 @@ int rdmamsg__offer_decode(struct frame_offer *o, const struct frame *answer)
 		.granted = w.granted, .less = w.less,
 	};
 	return 0;
+}
+
+void rdmamsg__parity_encode(const struct frame_parity *p,
+			    uint8_t out[static FRAME_PARITY_LEN])
+{
+	const struct wire_parity w = {
+		.first = htole32(p->first), .number = htole32(p->number),
+		.length = htole32(p->length), .count = htole16(p->count),
+		.first_index = htole16(p->first_index),
+		.last_index = htole16(p->last_index),
+		.index = htole16(p->index),
+	};
+
+	memcpy(out, &w, sizeof(w));
+}
+
+void rdmamsg__parity_decode(struct frame_parity *p, const struct frame *f)
+{
+	struct wire_parity w;
+
+	memcpy(&w, f->data, sizeof(w));
+	*p = (struct frame_parity){
+		.first = le32toh(w.first), .number = le32toh(w.number),
+		.length = le32toh(w.length), .count = le16toh(w.count),
+		.first_index = le16toh(w.first_index),
+		.last_index = le16toh(w.last_index),
+		.index = le16toh(w.index),
+	};
 }

@@ -26,6 +26,7 @@
 #define FRAME_WISH_LEN	24		/* behind a REPORT's payload */
 #define FRAME_OFFER_LEN	16
 #define FRAME_TAG_LEN	8		/* behind all else of a REPORT */
+#define FRAME_PARITY_LEN	24	/* before the data */
 #define FRAME_SEAL_LEN	16
 #define FRAME_CHALLENGE_LEN	8	/* of REPORT and ANSWER, if sealed */
 #define FRAME_COUNT_MAX	65536u	/* fragments of a message: 16 bits */
@@ -36,6 +37,7 @@ enum frame_type {
 	FRAME_END,			/* as HEARTBEAT, but the last frame */
 	FRAME_NACK,			/* ranges that a subscriber misses */
 	FRAME_REPORT,			/* of a subscriber, to a publisher */
+	FRAME_PARITY,			/* of the fragments before it */
 };
 
 /* The fragment is a repetition. */
@@ -116,6 +118,16 @@ struct frame_offer {
 	bool less;			/* older ones are not kept any more */
 };
 
+/* Of the fragments of a block, of which the last is of the frame's message. */
+struct frame_parity {
+	uint16_t count;			/* fragments */
+	uint32_t first;			/* message of the first one */
+	uint16_t first_index, last_index;
+	/* these of all, and behind them the data, XORed */
+	uint16_t index;
+	uint32_t number, length;
+};
+
 static inline uint32_t rdmamsg__frame_count(uint32_t length, uint16_t size)
 {
 	return length ? (length - 1) / size + 1 : 1;
@@ -145,6 +157,17 @@ void rdmamsg__report_encode(const struct frame_report *r,
 struct frame_report rdmamsg__report_decode(const struct frame *report);
 
 void rdmamsg__tag_encode(uint64_t tag, uint8_t out[static FRAME_TAG_LEN]);
+
+/*
+ * Returns false if there is no such fragment of f->length, f->size and f->index;
+ * else *ret is the number of its bytes.
+ */
+bool rdmamsg__fragment_len(const struct frame *f, uint32_t *ret);
+
+void rdmamsg__parity_encode(const struct frame_parity *p,
+			    uint8_t out[static FRAME_PARITY_LEN]);
+/* Decodes the payload of a PARITY. */
+void rdmamsg__parity_decode(struct frame_parity *p, const struct frame *f);
 
 void rdmamsg__wish_encode(const struct frame_wish *w,
 			  uint8_t out[static FRAME_WISH_LEN]);

@@ -46,6 +46,8 @@ static const char usage[] =
 "                          subscribers or more, and all there are, have all\n"
 "      --flow=HOW          with --repair: wait for subscribers: slowest, or a\n"
 "                          number: for as many as that\n"
+"      --parity=N          with --repair: one datagram more behind N, from which\n"
+"                          subscribers make one that they have lost\n"
 "      --key-file=FILE     the key of the group: who has another sees nothing\n"
 "      --json              tell on standard error what was published, as JSON\n"
 "  -v, --verbose           tell on standard error what was joined\n"
@@ -76,6 +78,7 @@ static const struct option names[] = {
 	{ "confirm", required_argument, NULL, OPT_CONFIRM },
 	{ "max-message", required_argument, NULL, OPT_MAX },
 	{ "flow", required_argument, NULL, OPT_FLOW },
+	{ "parity", required_argument, NULL, OPT_PARITY },
 	{ "key-file", required_argument, NULL, OPT_KEY_FILE },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "verbose", no_argument, NULL, 'v' },

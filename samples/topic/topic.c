@@ -268,6 +268,10 @@ void options_parse(int argc, char **argv, const struct program *p)
 		case OPT_FLOW:
 			take_flow(optarg);
 			break;
+		case OPT_PARITY:
+			options.parity = (uint32_t)
+				number(optarg, 1, 32, "--parity");
+			break;
 		case OPT_KEY_FILE:
 			options.key_file = optarg;
 			break;
@@ -309,6 +313,9 @@ void options_parse(int argc, char **argv, const struct program *p)
 	if (options.flow && !(options.flags & RDMAMSG_GROUP_REPAIR))
 		errx(WRONG_USE, "--flow needs --repair: without it subscribers "
 		     "do not report");
+	if (options.parity && !(options.flags & RDMAMSG_GROUP_REPAIR))
+		errx(WRONG_USE, "--parity needs --repair: without it no "
+		     "message waits for another");
 	if (options.key_file && options.flags & RDMAMSG_GROUP_RAW)
 		errx(WRONG_USE, "--key-file and --raw: plain datagrams have no "
 		     "seal");
@@ -411,7 +418,7 @@ static void join(struct topic *t, const struct rdmamsg_group_handlers *on)
 		.rate = options.rate, .linger_ms = options.linger_ms,
 		.max_message = options.max_message, .backlog = options.backlog,
 		.flow = options.flow, .flow_quorum = options.quorum,
-		.key_file = options.key_file,
+		.key_file = options.key_file, .parity = options.parity,
 	};
 
 	int ret = rdmamsg_group_join(ctx, t->address, &opts, &t->group);

@@ -37,6 +37,7 @@ struct options {
 	uint32_t backlog;		/* messages */
 	uint32_t flow, quorum;		/* enum rdmamsg_group_flow */
 	const char *key_file;
+	uint32_t parity;
 	uint32_t max_message;		/* bytes; 0: default */
 	unsigned int settle_ms; /* pause between joining and publishing */
 	unsigned int wait_ms; /* longest wait for a message; 0: endless */
@@ -64,7 +65,7 @@ extern volatile sig_atomic_t stopped;
 enum {
 	OPT_FILE = 256, OPT_RAW, OPT_REPAIR, OPT_JSON, OPT_RATE, OPT_SETTLE,
 	OPT_IMMEDIATE, OPT_LINGER, OPT_MAX, OPT_LIST, OPT_CONFIRM,
-	OPT_BACKLOG, OPT_FLOW, OPT_KEY_FILE,
+	OPT_BACKLOG, OPT_FLOW, OPT_KEY_FILE, OPT_PARITY,
 };
 
 struct program {

@@ -3,6 +3,7 @@
  * Description: arbitrary datagrams of one sender take a bounded amount of
  * memory, and the stream reports each number once.
  */
+#include "group/parity.h"
 #include "group/stream.h"
 #include "wire/frame.h"
 
@@ -15,7 +16,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+#define FRAGMENT	128u	/* bytes of one that parity has room for */
+
 static struct stream_room room;
+static struct parity *parity;
 static bool begun;
 static uint32_t due;
 
@@ -54,13 +58,14 @@ static void take(struct stream *s, const uint8_t *data, size_t len)
 	struct frame_offer o;
 	struct frame_range r;
 	struct frame_wish w;
-	struct frame f;
+	struct frame f, made;
 
 	if (rdmamsg__frame_decode(&f, data, len))
 		return;
 	switch (f.type) {
 	case FRAME_DATA:
-		(void)rdmamsg__stream_data(s, &f);
+		if (rdmamsg__stream_data(s, &f) == STREAM_TAKEN)
+			rdmamsg__parity_add(parity, &f, f.data);
 		rdmamsg__stream_give_up(s, f.oldest);
 		break;
 	case FRAME_HEARTBEAT:
@@ -79,6 +84,12 @@ static void take(struct stream *s, const uint8_t *data, size_t len)
 		for (uint32_t i = 0; i < f.length; i++)
 			if (!rdmamsg__range_decode(&r, &f, i))
 				must(r.count && r.first <= r.last);
+		break;
+	case FRAME_PARITY:
+		if (rdmamsg__parity_make(parity, &f, &made)) {
+			must(made.data_len <= FRAGMENT);
+			(void)rdmamsg__stream_data(s, &made);
+		}
 		break;
 	case FRAME_REPORT:
 		(void)rdmamsg__report_decode(&f);
@@ -103,6 +114,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	begun = false;
 	if (rdmamsg__stream_init(&s, &events, &room, 1u << *data % 9))
 		return 0;
+	parity = rdmamsg__parity_new(FRAGMENT);
+	must(parity);
 	data++;
 	size--;
 	while (size > 1) {
@@ -116,6 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		size -= 1 + len;
 	}
 	rdmamsg__stream_fini(&s);
+	free(parity);
 	must(!room.used);
 	return 0;
 }

@@ -134,6 +134,7 @@ class GroupOptions:
     tag: int | None = None
     key: bytes | None = None  #: pre-shared, of all members
     key_file: str | None = None
+    parity: int | None = None
 
 
 _STRUCTS: dict[type, str] = {

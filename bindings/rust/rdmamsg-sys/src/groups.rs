@@ -248,6 +248,7 @@ pub struct rdmamsg_group_options {
     pub key: *const ::std::os::raw::c_void,
     pub key_len: usize,
     pub key_file: *const ::std::os::raw::c_char,
+    pub parity: u32,
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -296,6 +297,8 @@ pub struct rdmamsg_group_stats {
     pub senders: u64,
     pub dropped_key: u64,
     pub dropped_unproven: u64,
+    pub sent_parity: u64,
+    pub recovered: u64,
 }
 pub type rdmamsg_path_flags = ::std::os::raw::c_uint;
 #[repr(C)]

@@ -80,6 +80,7 @@ pub struct GroupOptions {
     tag: u64,
     key: Vec<u8>,
     key_file: Option<String>,
+    parity: u32,
 }
 
 macro_rules! callbacks {
@@ -179,6 +180,9 @@ impl GroupOptions {
         flow_limit: Duration;
         /// Of a subscriber, or those that a publisher waits for.
         tag: u64;
+        /// Datagrams behind which one with their parity follows. It needs
+        /// `repair`.
+        parity: u32;
     }
 
     /// The local address.
@@ -262,6 +266,7 @@ impl Group {
             opts.key = o.key.as_ptr().cast();
         }
         opts.key_file = opt_ptr(&key_file);
+        opts.parity = o.parity;
         let mut group = ptr::null_mut();
         // SAFETY: the context is open, and the options valid during the call.
         check(unsafe {

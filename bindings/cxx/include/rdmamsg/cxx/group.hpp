@@ -52,6 +52,7 @@ struct group_options {
 	std::uint64_t tag = 0;
 	std::string key = {};
 	std::string key_file = {};
+	std::uint32_t parity = 0;
 };
 
 namespace detail {
@@ -128,6 +129,7 @@ private:
 		o.key = opts.key.empty() ? nullptr : opts.key.data();
 		o.key_len = opts.key.size();
 		o.key_file = or_null(opts.key_file);
+		o.parity = opts.parity;
 	}
 
 	/* Calls what the program has given, unless its owner has gone. */
