@@ -2913,8 +2913,7 @@ topic_key()
 {
 	printf 'the key of the group' >key
 	chmod 600 key
-	"$sub" -v -a "$addr" --repair --key-file=key --count=200 $group \
-		>got 2>told.sub &
+	"$sub" -v -a "$addr" --repair --key-file=key $group >got 2>told.sub &
 	server=$!
 	"$sub" -v -a "$addr" --repair $group >stranger 2>told.stranger &
 	stranger=$!
@@ -2922,6 +2921,7 @@ topic_key()
 	await grep -q '^joined' told.stranger
 	seq 200 | "$pub" -a "$addr" --repair --key-file=key --flow=slowest \
 		--parity=4 --confirm=1 $group
+	kill -INT $server
 	server_ends 0
 	kill -TERM $stranger
 	wait $stranger || :
@@ -2931,12 +2931,13 @@ topic_key()
 		told.stranger
 	# the key of a topic
 	printf 'ticks.eur %s %s/key\n' $group "$PWD" >topics
-	RDMAMSG_TOPICS=$PWD/topics "$sub" -v -a "$addr" --repair --count=1 \
-		'ticks.*' >got 2>told &
+	RDMAMSG_TOPICS=$PWD/topics "$sub" -v -a "$addr" --repair 'ticks.*' \
+		>got 2>told &
 	server=$!
 	await grep -q '^joined' told
 	echo one | RDMAMSG_TOPICS=$PWD/topics "$pub" -a "$addr" --repair \
 		--confirm=1 ticks.eur
+	kill -INT $server
 	server_ends 0
 	[ "$(cat got)" = one ]
 	chmod 644 key
@@ -2948,6 +2949,37 @@ topic_key()
 	"$pub" --flow=fastest --repair $group </dev/null 2>told || status=$?
 	[ $status -eq 2 ]
 	rm key stranger topics
+}
+
+# Without multicast, subscribers ask the publisher for what it publishes.
+topic_unicast()
+{
+	place=unicast:$addr:7399
+	case $addr in
+	*:*)	place=unicast:[$addr]:7399 ;;
+	esac
+	complains 1 'no publisher listens there' "$sub" --repair "$place"
+	complains 2 'needs --repair' "$sub" "$place"
+	mkfifo input
+	"$pub" -v --repair --confirm=2 "$place" <input 2>told &
+	publisher=$!
+	exec 9>input
+	await grep -q '^joined' told
+	"$sub" -v --repair "$place" >got 2>told.sub 9>&- &
+	server=$!
+	"$sub" -v --repair "$place" >got.2 2>told.2 9>&- &
+	second=$!
+	await grep -q '^joined' told.sub
+	await grep -q '^joined' told.2
+	seq 1000 >&9
+	exec 9>&-
+	wait $publisher
+	kill -INT $server $second
+	server_ends 0
+	wait $second
+	seq 1000 | cmp - got
+	seq 1000 | cmp - got.2
+	rm input got.2 told.2
 }
 
 # A signal ends a publisher that lingers, and the first one may come before.
@@ -3848,6 +3880,7 @@ run topic-names topic_names
 run topic-confirm topic_confirm
 run topic-backlog topic_backlog
 run topic-key topic_key
+run topic-unicast topic_unicast
 run topic-interrupted topic_interrupted
 run topic-file topic_file
 run topic-mistakes topic_mistakes

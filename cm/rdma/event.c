@@ -165,6 +165,19 @@ static void dispatch(struct rdmamsg *ctx, const struct cm_event *ev)
 	owner->event(ctx, owner, ev);
 }
 
+/* The answer to a service lookup. */
+static void copy_ud(const struct rdma_ud_param *from, struct cm_event *ev)
+{
+	const size_t len = from->private_data ? from->private_data_len : 0;
+
+	ev->ud = *from;
+	if (len)
+		memcpy(ev->data, from->private_data,
+		       min(len, sizeof(ev->data)));
+	ev->ud.private_data = ev->data;
+	ev->ud.private_data_len = (uint8_t)len;
+}
+
 static void copy_event(const struct rdma_cm_event *from, struct cm_event *ev)
 {
 	size_t len = from->param.conn.private_data_len;
@@ -175,6 +188,11 @@ static void copy_event(const struct rdma_cm_event *from, struct cm_event *ev)
 	if (from->event == RDMA_CM_EVENT_MULTICAST_JOIN ||
 	    from->event == RDMA_CM_EVENT_MULTICAST_ERROR) {
 		ev->ud = from->param.ud;
+		return;
+	}
+	if (from->event == RDMA_CM_EVENT_ESTABLISHED &&
+	    from->id->ps == RDMA_PS_UDP) {
+		copy_ud(&from->param.ud, ev);
 		return;
 	}
 	ev->conn = from->param.conn;

@@ -211,11 +211,14 @@ struct rdmamsg_group_options {
  * Joins a group. 'address' is an IPv4 or IPv6 multicast address, or an MGID:
  * "ff..." with all of its eight parts, which needs source or device. A port may
  * follow, as in 239.1.2.3:7000 or [ff15::1]:7000, and is ignored. Or it is a
- * topic's name, of which the file of topics has the address. on_joined or
- * on_closed tells the result within timeout_ms: with -EOPNOTSUPP, the device
- * has no multicast. These errors come at once: -EINVAL: not a multicast
- * address, or a wrong option; -ENODEV, -ENXIO, -EADDRNOTAVAIL, -EACCES,
- * -ENOMEM, -EMFILE; -EACCES, -ENOENT: key_file; for a topic those of rdmamsg_topics_each(), and -ENOENT if
+ * topic's name, of which the file of topics has the address. Or, without
+ * multicast, "unicast:" and the address with port at which the only publisher
+ * listens, as in unicast:10.0.0.1:7000: there a member either publishes or
+ * subscribes, with RDMAMSG_GROUP_REPAIR. on_joined or on_closed tells the
+ * result within timeout_ms: with -EOPNOTSUPP, the device has no multicast.
+ * These errors come at once: -EINVAL: not a multicast address, or a wrong
+ * option; -ENODEV, -ENXIO, -EADDRNOTAVAIL, -EACCES, -ENOMEM, -EMFILE; -EACCES,
+ * -ENOENT: key_file; for a topic those of rdmamsg_topics_each(), and -ENOENT if
  * the file does not have it.
  */
 int rdmamsg_group_join(struct rdmamsg *ctx, const char *address,

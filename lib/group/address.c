@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The address of a group: from text, or a topic's name, to a socket address. */
 #include "base/base.h"
+#include "base/util.h"
 #include "group/carrier.h"
 #include "group/group.h"
 #include "group/topics.h"
@@ -17,6 +18,7 @@
 
 #include <infiniband/ib.h>
 
+#define UNICAST_DEPTH	512u
 #define COLONS	7			/* colons of an MGID without "::" */
 
 /*
@@ -62,6 +64,29 @@ static bool is_written_out(const char *text)
 	return colons == COLONS && !strstr(text, "::");
 }
 
+/* Takes the port of HOST:PORT or [HOST]:PORT, which is where one listens. */
+static bool set_port(const char *text, struct group_address *ret)
+{
+	const char *colon = strrchr(text, ':');
+	const bool has = colon && (*text == '[' ? colon[-1] == ']' :
+				   colon == strchr(text, ':'));
+
+	/* in both families the port is there */
+	((struct sockaddr_in *)&ret->addr)->sin_port =
+		htons((uint16_t)(has ? strtoul(colon + 1, NULL, 10) : 0));
+	return ((struct sockaddr_in *)&ret->addr)->sin_port;
+}
+
+static bool parse_unicast(const char *text, struct group_address *ret)
+{
+	if (!rdmamsg__group_parse(text, ret) || ret->unicast ||
+	    ret->is_group || !set_port(text, ret))
+		return false;
+	ret->is_group = ret->unicast = true;
+	ret->is_mgid = false;
+	return true;
+}
+
 bool rdmamsg__group_parse(const char *text, struct group_address *ret)
 {
 	struct sockaddr_in *in = (struct sockaddr_in *)&ret->addr;
@@ -69,6 +94,8 @@ bool rdmamsg__group_parse(const char *text, struct group_address *ret)
 	char addr[INET6_ADDRSTRLEN];
 
 	memset(ret, 0, sizeof(*ret));
+	if (!strncmp(text, GROUP_UNICAST, strlen(GROUP_UNICAST)))
+		return parse_unicast(text + strlen(GROUP_UNICAST), ret);
 	if (!cut_port(text, addr, sizeof(addr)))
 		return false;
 	if (inet_pton(AF_INET, addr, &in->sin_addr) == 1) {
@@ -95,8 +122,9 @@ static int resolve(const char *text, struct group_address *ret,
 		return 0;
 	if (!rdmamsg__topic_valid(text, false))
 		return rdmamsg__fail(-EINVAL, "'%s' is not the address of a "
-				     "group, such as 239.1.2.3, ff15::1 or "
-				     "239.1.2.3:7000", text);
+				     "group, such as 239.1.2.3, ff15::1, "
+				     "239.1.2.3:7000 or, without multicast, "
+				     "unicast:10.0.0.1:7000", text);
 	err = rdmamsg__topic_find(text, &found, key_file);
 	if (!err)
 		(void)rdmamsg__group_parse(found.text, ret);
@@ -112,6 +140,27 @@ static int take_key(struct rdmamsg_group *g, const char *file)
 		return rdmamsg__fail(-EINVAL, "the topic has a key, and "
 				     "RDMAMSG_GROUP_RAW no seal");
 	return rdmamsg__secret_new(NULL, 0, file, &g->key);
+}
+
+/* Subscribers report, so that the publisher knows them. */
+static int check_unicast(const struct rdmamsg_group *g)
+{
+	const uint32_t both = RDMAMSG_GROUP_PUBLISH | RDMAMSG_GROUP_SUBSCRIBE;
+
+	if (g->opts.flags & (RDMAMSG_GROUP_RAW | RDMAMSG_GROUP_IPOIB))
+		return rdmamsg__fail(-EINVAL, "a group without multicast has "
+				     "neither RDMAMSG_GROUP_RAW nor "
+				     "RDMAMSG_GROUP_IPOIB");
+	if (!(g->opts.flags & RDMAMSG_GROUP_REPAIR))
+		return rdmamsg__fail(-EINVAL, "a group without multicast needs "
+				     "RDMAMSG_GROUP_REPAIR: its subscribers "
+				     "report to the publisher");
+	if ((g->opts.flags & both) == both)
+		return rdmamsg__fail(-EINVAL, "a group without multicast has "
+				     "one publisher: give "
+				     "RDMAMSG_GROUP_PUBLISH to it, and "
+				     "RDMAMSG_GROUP_SUBSCRIBE to the others");
+	return 0;
 }
 
 int rdmamsg__group_address(struct rdmamsg_group *g, const char *text)
@@ -135,7 +184,14 @@ int rdmamsg__group_address(struct rdmamsg_group *g, const char *text)
 	if (a.is_mgid && !g->opts.source && !g->opts.device)
 		return rdmamsg__fail(-EINVAL, "%s is an MGID, to which no "
 				     "route leads: set source or device", text);
+	ret = a.unicast ? check_unicast(g) : 0;
+	if (ret)
+		return ret;
+	/* a message to all that it counts, and as much again */
+	if (a.unicast && g->opts.flags & RDMAMSG_GROUP_PUBLISH)
+		g->opts.send_depth = max(g->opts.send_depth, UNICAST_DEPTH);
 	g->addr = a.addr;
+	g->unicast = a.unicast;
 	g->is_mgid = a.is_mgid;
 	return 0;
 }

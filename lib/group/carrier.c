@@ -220,6 +220,7 @@ static int carrier_new(struct rdmamsg *ctx,
 	c->owner.event = on_event;
 	c->ps = wants->ps;
 	c->bound = wants->bound;
+	c->unicast = wants->unicast;
 	c->via = wants->via;
 	c->recv_depth = wants->recv_depth;
 	c->send_depth = wants->send_depth;
@@ -314,6 +315,7 @@ int rdmamsg__carrier_get(struct rdmamsg *ctx,
 
 		if (c->state != CARRIER_FAILED && c->ps == wants->ps &&
 		    c->bound == wants->bound &&
+		    c->unicast == wants->unicast &&
 		    same(c->source, wants->source) &&
 		    same(c->device, wants->device) &&
 		    !memcmp(&c->via, &wants->via, sizeof(c->via)) &&

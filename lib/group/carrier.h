@@ -25,6 +25,7 @@ struct carrier_wants {
 	const char *source, *device;	/* or NULL */
 	enum rdma_port_space ps;
 	bool bound;			/* bind to source or device: no route */
+	bool unicast;			/* no multicast is needed */
 	uint32_t recv_depth, send_depth;
 	struct sockaddr_storage via;	/* local address of the route */
 };
@@ -46,7 +47,7 @@ struct carrier {
 	const struct verbs_api *v;
 	struct rdma_cm_id *id;
 	enum rdma_port_space ps;
-	bool bound;
+	bool bound, unicast;
 	char *source, *device;		/* of the program, or NULL */
 	struct sockaddr_storage via;	/* local address of the route */
 	enum carrier_state state;

@@ -83,6 +83,9 @@ static int no_multicast(const struct carrier *c, const char *name)
 		why = " that the library can use: it does not know in which "
 		      "order the device completes datagrams";
 	}
+	if (!*mend && !rdmamsg__is_iwarp(c->dev->device) && !c->unicast)
+		mend = ": a group without it is unicast:ADDRESS:PORT, at which "
+		       "its publisher listens";
 	return rdmamsg__fail(-EOPNOTSUPP, "device %s has no multicast%s%s",
 			     name, why, mend);
 }
@@ -143,7 +146,7 @@ int rdmamsg__carrier_make(struct carrier *c)
 	ret = rdmamsg__dev_get(c->ctx, c->v, on.name, NULL, &c->dev);
 	if (ret)
 		return ret;
-	if (!c->dev->device->attr.max_mcast_grp ||
+	if ((!c->dev->device->attr.max_mcast_grp && !c->unicast) ||
 	    !rdmamsg__quirks(c->dev->device)->acks_in_order)
 		return no_multicast(c, on.name);
 	ret = find_mtu(c);

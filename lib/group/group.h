@@ -25,6 +25,7 @@ struct parity;
 struct rdmamsg_device;
 struct secret;
 struct subscriber;
+struct unicast;
 
 #define SILENT_MS	10000u	/* nothing is heard: the publisher is gone */
 
@@ -101,6 +102,8 @@ struct rdmamsg_group {
 	struct sockaddr_storage addr;
 	struct sockaddr_storage join_addr;	/* for the CM */
 	bool is_mgid;			/* addr is the MGID: do not map it */
+	bool unicast;			/* addr is where the publisher listens */
+	struct unicast *rendezvous;	/* if so, or NULL */
 	struct rdmamsg_reason reason;
 	struct rdmamsg_group_stats st;
 	bool lost;			/* at least once */
@@ -171,9 +174,11 @@ struct rdmamsg_group {
 };
 
 /* address.c */
+#define GROUP_UNICAST	"unicast:"	/* an address follows, with its port */
 struct group_address {
 	struct sockaddr_storage addr;
 	bool is_group, is_mgid;
+	bool unicast;			/* where a publisher listens */
 };
 
 /* Returns false if text is not an address in numbers, of a group or not. */
@@ -241,6 +246,20 @@ void rdmamsg__groups_cq_failed(struct rdmamsg *ctx, const struct cq *cq,
 bool rdmamsg__roce6_serves(const struct rdmamsg_group *g, int err);
 int rdmamsg__roce6_join(struct rdmamsg_group *g, struct rdma_ud_param *ret);
 void rdmamsg__roce6_leave(struct rdmamsg_group *g);
+
+/* join.c, for unicast.c */
+/* Once g->mgid is set. */
+int rdmamsg__group_prepare(struct rdmamsg_group *g);
+/* ud: NULL without multicast; then it is prepared. */
+void rdmamsg__group_joined(struct rdmamsg_group *g,
+			   const struct rdma_ud_param *ud);
+
+/* unicast.c: groups without multicast */
+/* The carrier is ready: listens as the publisher, else looks it up. */
+int rdmamsg__unicast_start(struct rdmamsg_group *g);
+void rdmamsg__unicast_quit(struct rdmamsg_group *g);
+/* The publisher of a subscriber has gone. */
+void rdmamsg__unicast_lost(struct rdmamsg_group *g, bool has_left);
 
 /* publish.c */
 /* All messages below this number have been sent whole. */
@@ -348,6 +367,9 @@ void rdmamsg__subscriber_report(struct rdmamsg_group *g, const struct frame *f,
 /* Returns the way to a subscriber that reports, or NULL. */
 const struct carrier_to *rdmamsg__subscriber_way(struct rdmamsg_group *g,
 						 const struct carrier_peer *at);
+/* The same of one that is known. */
+const struct carrier_to *rdmamsg__way_to(struct rdmamsg_group *g,
+					 struct subscriber *s);
 /* The group was joined again: they were not heard meanwhile. */
 void rdmamsg__subscribers_joined(struct rdmamsg_group *g);
 /* Forgets those that are gone. May call on_flushed. */
@@ -451,6 +473,9 @@ uint64_t rdmamsg__member_silence(const struct member *m, uint64_t now);
  */
 void rdmamsg__members_sweep(struct timer *t);
 struct member *rdmamsg__member_find(const struct rdmamsg_group *g, uint64_t id);
+/* A publisher whose place is known before its first frame. */
+bool rdmamsg__member_expect(struct rdmamsg_group *g, const struct frame *f,
+			    const struct datagram *d);
 /* Sends a frame to this member alone. Returns 0, -EAGAIN or -errno. */
 int rdmamsg__member_send(struct member *m, const struct frame *f);
 /* The carrier goes: forgets the ways to members. */

@@ -252,6 +252,7 @@ void rdmamsg__group_quit(struct rdmamsg_group *g)
 		log_info("leaving a group: %s", strerror(-ret));
 	g->attached = g->listed = false;
 	rdmamsg__roce6_leave(g);
+	rdmamsg__unicast_quit(g);
 	rdmamsg__carrier_unnote(c, g);
 	g->untold_count = 0;
 	rdmamsg__carrier_forget_way(c, &g->to);
@@ -357,10 +358,9 @@ static int prepare_parity(struct rdmamsg_group *g)
 	return g->parity ? 0 : rdmamsg__fail(-ENOMEM, "no memory for a group");
 }
 
-static int enter(struct rdmamsg_group *g, const struct rdma_ud_param *ud)
+int rdmamsg__group_prepare(struct rdmamsg_group *g)
 {
-	struct carrier *c = g->carrier;
-	struct ibv_ah_attr attr = ud->ah_attr;
+	const struct carrier *c = g->carrier;
 	int ret;
 
 	if (!g->mtu) {
@@ -372,10 +372,18 @@ static int enter(struct rdmamsg_group *g, const struct rdma_ud_param *ud)
 		return rdmamsg__fail(-EMSGSIZE, "the MTU of device %s has "
 				     "become smaller: %u instead of %u",
 				     c->dev->device->name, c->mtu, g->mtu);
-	g->mgid = attr.grh.dgid;
 	ret = prepare_seal(g);
-	if (!ret)
-		ret = prepare_parity(g);
+	return ret ? ret : prepare_parity(g);
+}
+
+static int enter(struct rdmamsg_group *g, const struct rdma_ud_param *ud)
+{
+	struct carrier *c = g->carrier;
+	struct ibv_ah_attr attr = ud->ah_attr;
+	int ret;
+
+	g->mgid = attr.grh.dgid;
+	ret = rdmamsg__group_prepare(g);
 	if (ret)
 		return ret;
 	g->mlid = attr.dlid;
@@ -407,9 +415,10 @@ static void greet(struct rdmamsg_group *g)
 		;
 }
 
-static void joined(struct rdmamsg_group *g, const struct rdma_ud_param *ud)
+void rdmamsg__group_joined(struct rdmamsg_group *g,
+			   const struct rdma_ud_param *ud)
 {
-	int ret = rdmamsg__try(enter(g, ud));
+	int ret = ud ? rdmamsg__try(enter(g, ud)) : 0;
 
 	if (ret) {
 		rdmamsg__group_fail(g, RDMAMSG_WHO_LOCAL,
@@ -473,6 +482,22 @@ static int check_pkey(struct rdmamsg_group *g)
 	return ret;
 }
 
+static void start_unicast(struct rdmamsg_group *g)
+{
+	int ret = rdmamsg__try(rdmamsg__unicast_start(g));
+
+	if (ret) {
+		rdmamsg__group_fail(g, RDMAMSG_WHO_LOCAL,
+				    RDMAMSG_CAUSE_RESOURCES, ret, "%s",
+				    rdmamsg__text());
+		return;
+	}
+	if (!(g->opts.flags & RDMAMSG_GROUP_PUBLISH))
+		return;			/* the publisher has to answer */
+	g->alone = true;
+	rdmamsg__timer_set(&g->ctx->loop.timers, &g->timer, 0);
+}
+
 /* Makes no callback, because a call of the program may lead here. */
 void rdmamsg__group_ready(struct rdmamsg_group *g)
 {
@@ -481,6 +506,10 @@ void rdmamsg__group_ready(struct rdmamsg_group *g)
 	g->state = GROUP_JOINING;
 	if (check_pkey(g))
 		return;
+	if (g->unicast) {
+		start_unicast(g);
+		return;
+	}
 	ret = join_cm(g);
 	if (!ret) {
 		g->listed = true;
@@ -533,7 +562,7 @@ void rdmamsg__group_event(struct rdmamsg_group *g, const struct cm_event *ev)
 				    "the group cannot be joined: %s",
 				    strerror(-ev->status));
 	else if (g->state == GROUP_JOINING)
-		joined(g, &ev->ud);
+		rdmamsg__group_joined(g, &ev->ud);
 }
 
 /*
@@ -543,10 +572,10 @@ void rdmamsg__group_event(struct rdmamsg_group *g, const struct cm_event *ev)
 static void join_alone(struct rdmamsg_group *g)
 {
 	struct rdma_ud_param ud;
-	int ret = rdmamsg__try(rdmamsg__roce6_join(g, &ud));
+	int ret = g->unicast ? 0 : rdmamsg__try(rdmamsg__roce6_join(g, &ud));
 
 	if (!ret)
-		joined(g, &ud);
+		rdmamsg__group_joined(g, g->unicast ? NULL : &ud);
 	else
 		rdmamsg__group_fail(g, RDMAMSG_WHO_LOCAL,
 				    RDMAMSG_CAUSE_RESOURCES, ret, "%s",
@@ -580,19 +609,30 @@ static void on_timer(struct timer *t)
 	}
 }
 
+/* It publishes without multicast: its address is that of the group. */
+static bool listens(const struct rdmamsg_group *g)
+{
+	return g->unicast && g->opts.flags & RDMAMSG_GROUP_PUBLISH;
+}
+
 int rdmamsg__group_start(struct rdmamsg_group *g)
 {
+	char own[INET6_ADDRSTRLEN];
 	struct carrier_wants wants = {
 		.source = g->opts.source,
 		.device = rdmamsg__asked(g->opts.device),
 		.ps = g->opts.flags & RDMAMSG_GROUP_IPOIB ? RDMA_PS_IPOIB :
 		      RDMA_PS_UDP,
-		.bound = g->is_mgid,
+		.bound = g->is_mgid || listens(g), .unicast = g->unicast,
 		.recv_depth = g->opts.recv_depth,
 		.send_depth = g->opts.send_depth,
 	};
 	int ret;
 
+	if (listens(g)) {
+		rdmamsg__group_text(g, own);
+		wants.source = own;
+	}
 	rdmamsg__carrier_route(&g->addr, &wants);
 	ret = rdmamsg__carrier_get(g->ctx, &g->addr, &wants, g->opts.timeout_ms,
 				   &g->carrier);

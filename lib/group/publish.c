@@ -8,6 +8,7 @@
 #include "base/timer.h"
 #include "base/util.h"
 #include "device/quirks.h"
+#include "group/audience.h"
 #include "group/carrier.h"
 #include "group/gather.h"
 #include "group/group.h"
@@ -94,6 +95,13 @@ static int no_room(struct rdmamsg_group *g)
 	return -EAGAIN;
 }
 
+/* Requests of a datagram to all. */
+static inline uint32_t copies(const struct rdmamsg_group *g)
+{
+	return likely(!g->unicast) || !g->audience->count ? 1 :
+	       g->audience->count;
+}
+
 /*
  * Returns true if the send queue and the rate allow a datagram. Else a
  * completion or the timer continues.
@@ -102,7 +110,7 @@ static bool has_room(struct rdmamsg_group *g)
 {
 	if (g->state != GROUP_JOINED && g->state != GROUP_LEAVING)
 		return false;
-	if (unlikely(!rdmamsg__carrier_room(g->carrier))) {
+	if (unlikely(rdmamsg__carrier_room(g->carrier) < copies(g))) {
 		list_del(&g->wait_node);
 		list_add_tail(&g->carrier->waiting, &g->wait_node);
 		return false;
@@ -143,8 +151,8 @@ static void was_sent(struct rdmamsg_group *g, uint8_t flags)
 		rdmamsg__repair_sent(g);
 }
 
-static int send_datagram(struct rdmamsg_group *g, uint32_t len,
-			 const struct carrier_to *to)
+static int send_to_one(struct rdmamsg_group *g, uint32_t len,
+		       const struct carrier_to *to)
 {
 	int ret = rdmamsg__carrier_send(g->carrier, len, to);
 
@@ -154,6 +162,47 @@ static int send_datagram(struct rdmamsg_group *g, uint32_t len,
 	}
 	g->st.sent_datagrams++;
 	return 0;
+}
+
+/*
+ * Without multicast, each subscriber gets its copy. One to which no way leads
+ * now will ask for what it misses.
+ */
+static int __attribute__((noinline))
+send_to_each(struct rdmamsg_group *g, uint32_t len,
+	     const struct carrier_to *to)
+{
+	struct audience *a = g->audience;
+	const uint8_t *first = rdmamsg__carrier_buffer(g->carrier);
+	int ret = 0;
+
+	for (uint32_t i = 0; i < a->count && !ret; i++) {
+		const struct carrier_to *way =
+			rdmamsg__way_to(g, &a->members[i]);
+		struct carrier_to with = *to;
+		uint8_t *at = rdmamsg__carrier_buffer(g->carrier);
+
+		if (!way || !at)
+			continue;
+		if (at != first)
+			memcpy(at, first, len);
+		with.ah = way->ah;
+		with.qpn = way->qpn;
+		with.qkey = way->qkey;
+		if (i + 1 < a->count)
+			with.note = (struct carrier_note){ 0 };
+		ret = send_to_one(g, len, &with);
+		if (i && !ret)
+			rdmamsg__pace_take(&g->pace);
+	}
+	return ret;
+}
+
+static int send_datagram(struct rdmamsg_group *g, uint32_t len,
+			 const struct carrier_to *to)
+{
+	return likely(to->ah) ? send_to_one(g, len, to) :
+	       send_to_each(g, len, to);
 }
 
 /* n: the message as sent_messages counts it */

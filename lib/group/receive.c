@@ -125,6 +125,10 @@ void rdmamsg__members_sweep(struct timer *t)
 		if (g->state != GROUP_JOINED)
 			break;
 		awaited |= !silent;
+		if (silent && !stood && g->unicast && !m->ended) {
+			rdmamsg__unicast_lost(g, false);
+			break;
+		}
 		if (m->stream.used && silent && !stood)
 			rdmamsg__stream_give_up_all(&m->stream);
 		else if (m->stream.used && !silent)
@@ -259,6 +263,26 @@ static struct member *member_new(struct rdmamsg_group *g,
 	g->member_count++;
 	rdmamsg__backlog_begin(m, f);
 	return m;
+}
+
+bool rdmamsg__member_expect(struct rdmamsg_group *g, const struct frame *f,
+			    const struct datagram *d)
+{
+	struct member *m = rdmamsg__member_find(g, f->sender);
+
+	if (m)
+		set_place(m, d);
+	else
+		m = member_new(g, d, f);
+	if (!m)
+		return false;
+	m->heard = rdmamsg__now_ms();
+	if (!m->stream.started && !m->wishes && !m->unproven)
+		rdmamsg__stream_begin(&m->stream, f->number, f->number);
+	m->report_at = rdmamsg__now_us();
+	if (g->sweep.pos < 0)
+		rdmamsg__timer_set(&g->ctx->loop.timers, &g->sweep, LOOK_MS);
+	return true;
 }
 
 static bool is_at(const struct member *m, const struct carrier_peer *from)
@@ -476,6 +500,8 @@ static void take(struct member *m, const struct frame *f)
 		rdmamsg__stream_give_up(&m->stream, f->number);
 		m->ended = true;
 		g->ended_count++;
+		if (g->unicast)
+			rdmamsg__unicast_lost(g, true);
 		return;
 	}
 	if (m->stream.window > 1)
@@ -555,14 +581,6 @@ static void answered(struct member *m, const struct frame *f)
 	rdmamsg__backlog_offered(m, f);
 }
 
-static void for_subscriber(struct member *m, const struct frame *f)
-{
-	if (f->type == FRAME_DATA)
-		take(m, f);
-	else
-		answered(m, f);
-}
-
 static bool is_for_publisher(const struct frame *f)
 {
 	return f->type == FRAME_NACK || f->type == FRAME_REPORT;
@@ -577,10 +595,25 @@ static void for_publisher(struct rdmamsg_group *g, const struct frame *f,
 		rdmamsg__subscriber_report(g, f, d);
 }
 
-static bool is_for_subscriber(const struct frame *f)
+static bool is_answer(const struct frame *f)
 {
-	return f->type == FRAME_DATA ||
-	       (f->type == FRAME_HEARTBEAT && f->flags & FRAME_ANSWER);
+	return f->type == FRAME_HEARTBEAT && f->flags & FRAME_ANSWER;
+}
+
+/* Without multicast, all that the publisher sends comes so. */
+static bool is_for_subscriber(const struct rdmamsg_group *g,
+			      const struct frame *f)
+{
+	return g->state == GROUP_JOINED &&
+	       (f->type == FRAME_DATA || is_answer(f) || g->unicast);
+}
+
+static void for_subscriber(struct member *m, const struct frame *f)
+{
+	if (is_answer(f))
+		answered(m, f);
+	else
+		take(m, f);
 }
 
 /*
@@ -604,7 +637,7 @@ void rdmamsg__group_unicast(struct carrier *c, const struct datagram *d)
 				for_publisher(g, &f, d);
 			return;
 		}
-		m = is_for_subscriber(&f) && g->state == GROUP_JOINED ?
+		m = is_for_subscriber(g, &f) ?
 		    rdmamsg__member_find(g, f.sender) : NULL;
 		if (m && is_right(g, &f, d) && is_from(m, d, &f)) {
 			for_subscriber(m, &f);

@@ -198,15 +198,19 @@ uint8_t rdmamsg__subscribers(const struct rdmamsg_group *g)
 	return g->audience ? rdmamsg__audience_announced(g->audience) : 0;
 }
 
+const struct carrier_to *rdmamsg__way_to(struct rdmamsg_group *g,
+					 struct subscriber *s)
+{
+	return s->way.ah || !rdmamsg__carrier_way(g->carrier, &s->at,
+						  &s->way) ? &s->way : NULL;
+}
+
 const struct carrier_to *rdmamsg__subscriber_way(struct rdmamsg_group *g,
 						 const struct carrier_peer *at)
 {
 	struct subscriber *s = rdmamsg__audience_find(g->audience, at);
 
-	if (!s || (!s->way.ah &&
-		   rdmamsg__carrier_way(g->carrier, at, &s->way)))
-		return NULL;
-	return &s->way;
+	return s ? rdmamsg__way_to(g, s) : NULL;
 }
 
 static void answer(struct rdmamsg_group *g, const struct subscriber *s,

@@ -62,14 +62,20 @@ struct line {
 static const char *set_address(struct line *t, const char *address,
 			       const char *port)
 {
-	bool apart = port && strchr(address, ':');
+	const char *scheme = "";
 	struct group_address parsed;
+	bool apart;
 	int n;
 
 	if (!address)
 		return "no address behind the name";
-	n = snprintf(t->address.text, sizeof(t->address.text), "%s%s%s%s%s",
-		     apart ? "[" : "", address, apart ? "]" : "",
+	if (!strncmp(address, GROUP_UNICAST, strlen(GROUP_UNICAST))) {
+		scheme = GROUP_UNICAST;
+		address += strlen(GROUP_UNICAST);
+	}
+	apart = port && strchr(address, ':');
+	n = snprintf(t->address.text, sizeof(t->address.text), "%s%s%s%s%s%s",
+		     scheme, apart ? "[" : "", address, apart ? "]" : "",
 		     port ? ":" : "", port ? port : "");
 	if ((size_t)n >= sizeof(t->address.text) ||
 	    !rdmamsg__group_parse(t->address.text, &parsed) ||

@@ -11,9 +11,9 @@
 #define TOPIC_LINE_MAX		1024u		/* bytes without newline */
 #define TOPICS_FILE_MAX		(1u << 20)	/* bytes */
 
-/* "[ADDRESS]:PORT" */
+/* "unicast:[ADDRESS]:PORT" */
 struct topic_address {
-	char text[INET6_ADDRSTRLEN + sizeof("[]:65535")];
+	char text[INET6_ADDRSTRLEN + sizeof("unicast:[]:65535")];
 };
 
 /* A line of the file. */

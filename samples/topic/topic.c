@@ -20,6 +20,7 @@ int topic_count;
 volatile sig_atomic_t stopped;
 static volatile sig_atomic_t signals;	/* signals received */
 static bool leaving_at_once;
+static const char *unicast;		/* one of these groups, or NULL */
 
 #define LARGEST	(16u << 20)		/* bytes of a message */
 
@@ -50,6 +51,8 @@ static void add_topic(const char *name, const char *address)
 		errx(WRONG_USE, "too many groups: at most %d", TOPICS_MAX);
 	if (strlen(name) >= sizeof(t->name))
 		errx(WRONG_USE, "'%s' is not the address of a group", name);
+	if (!strncmp(address, "unicast:", 8))
+		unicast = name;
 	strcpy(t->name, name);
 	strcpy(t->address, address);
 	topic_count++;
@@ -341,6 +344,9 @@ void options_parse(int argc, char **argv, const struct program *p)
 		add_operand(p, *options.operands++);
 		options.operand_count--;
 	}
+	if (unicast && !(options.flags & RDMAMSG_GROUP_REPAIR))
+		errx(WRONG_USE, "'%s' needs --repair: its subscribers report "
+		     "to the publisher", unicast);
 	if (!topic_count)
 		errx(WRONG_USE, "no group, such as 239.1.2.3; see --help");
 	options.prefix = has_several_names();

@@ -50,6 +50,7 @@ struct end {
 static struct end all[1 + SUBSCRIBERS];
 static uint8_t content[LARGEST + 256];
 static uint32_t published;
+static const char *join_at = GROUP;
 static const char *join_from;	/* of all members, or NULL */
 static uint32_t recv_depth;	/* likewise, or 0 */
 static uint32_t history;	/* of the publisher, or 0 */
@@ -244,8 +245,8 @@ static inline void join_one(struct end *m, struct rdmamsg_group_options opts)
 	opts.user = m;
 	memset(m, 0, sizeof(*m));
 	assert_int_equal(rdmamsg_open(&m->ctx, NULL), 0);
-	assert_int_equal(rdmamsg_group_join(m->ctx, GROUP, &opts, &m->group),
-			 0);
+	assert_int_equal(rdmamsg_group_join(m->ctx, join_at, &opts,
+					    &m->group), 0);
 }
 
 static inline void join_all(uint32_t flags)
