@@ -386,10 +386,7 @@ void rdmamsg__ask_joined(struct rdmamsg_group *g);
 /* A frame of this member has arrived. 'repaired': it was missing. */
 void rdmamsg__ask_heard(struct member *m, bool repaired);
 
-/*
- * All that this member lacks, and that it waits with, is missing for good unless
- * it asks.
- */
+/* It waits with a request, and nothing will come before it asks. */
 void rdmamsg__ask_now(struct member *m);
 
 /* flow.c: how far a publisher may be ahead of its subscribers */

@@ -2,8 +2,8 @@
 /*
  * Parity: behind some fragments a publisher sends what they are when XORed, so
  * that a subscriber that lacks one of them makes it from the others. Both sides
- * add up; a subscriber those that have come since the last parity. The functions
- * do no I/O and read no clock.
+ * add up, a subscriber what has come since the last parity. The functions do no
+ * I/O and read no clock.
  */
 #ifndef RDMAMSG_LIB_PARITY_H
 #define RDMAMSG_LIB_PARITY_H
