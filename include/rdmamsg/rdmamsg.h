@@ -128,6 +128,11 @@ struct rdmamsg_options {
 	 * initiators of endpoints with 'dc'; no limit. -EOPNOTSUPP as yet.
 	 */
 	uint32_t max_lanes;
+	/*
+	 * Datagrams a second that all groups of the context publish together,
+	 * besides the rate of each; 0: no limit. 100..100000000
+	 */
+	uint32_t group_rate;
 };
 
 /*

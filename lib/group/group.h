@@ -35,6 +35,7 @@ struct groups {
 	struct handles table;		/* carriers, by index */
 	struct list dead;		/* groups to free when settling */
 	struct list homeless;		/* lost groups without a carrier */
+	struct pace pace;		/* of all */
 };
 
 enum group_state {

@@ -102,6 +102,22 @@ static inline uint32_t copies(const struct rdmamsg_group *g)
 	       g->audience->count;
 }
 
+static bool has_token(struct rdmamsg_group *g, struct pace *p)
+{
+	if (likely(p->tokens) || rdmamsg__pace_refill(p, rdmamsg__now_ns()))
+		return true;
+	if (g->pace_timer.pos < 0)
+		rdmamsg__timer_set_us(&g->ctx->loop.timers, &g->pace_timer,
+				      rdmamsg__pace_wait(p));
+	return false;
+}
+
+static void take_token(struct rdmamsg_group *g)
+{
+	rdmamsg__pace_take(&g->pace);
+	rdmamsg__pace_take(&g->ctx->groups->pace);
+}
+
 /*
  * Returns true if the send queue and the rate allow a datagram. Else a
  * completion or the timer continues.
@@ -115,13 +131,7 @@ static bool has_room(struct rdmamsg_group *g)
 		list_add_tail(&g->carrier->waiting, &g->wait_node);
 		return false;
 	}
-	if (likely(g->pace.tokens) ||
-	    rdmamsg__pace_refill(&g->pace, rdmamsg__now_ns()))
-		return true;
-	if (g->pace_timer.pos < 0)
-		rdmamsg__timer_set_us(&g->ctx->loop.timers, &g->pace_timer,
-				      rdmamsg__pace_wait(&g->pace));
-	return false;
+	return has_token(g, &g->pace) && has_token(g, &g->ctx->groups->pace);
 }
 
 void rdmamsg__group_pace_init(struct rdmamsg_group *g)
@@ -146,7 +156,7 @@ static bool may_send(struct rdmamsg_group *g, uint8_t flags)
 
 static void was_sent(struct rdmamsg_group *g, uint8_t flags)
 {
-	rdmamsg__pace_take(&g->pace);
+	take_token(g);
 	if (flags & FRAME_REPEATED)
 		rdmamsg__repair_sent(g);
 }
@@ -193,7 +203,7 @@ send_to_each(struct rdmamsg_group *g, uint32_t len,
 			with.note = (struct carrier_note){ 0 };
 		ret = send_to_one(g, len, &with);
 		if (i && !ret)
-			rdmamsg__pace_take(&g->pace);
+			take_token(g);
 	}
 	return ret;
 }
@@ -316,7 +326,7 @@ static void send_parity(struct rdmamsg_group *g)
 	rdmamsg__parity_end(g->parity, &f);
 	if (rdmamsg__try(rdmamsg__group_send_frame(g, &g->to, &f)))
 		return;
-	rdmamsg__pace_take(&g->pace);
+	take_token(g);
 	g->st.sent_parity++;
 }
 
@@ -522,7 +532,7 @@ static int publish_raw(struct rdmamsg_group *g, const struct gather *from,
 	ret = send_datagram(g, (uint32_t)from->len, &to);
 	if (ret)
 		return ret;
-	rdmamsg__pace_take(&g->pace);
+	take_token(g);
 	g->st.sent_messages++;
 	g->st.sent_bytes += from->len;
 	return 0;

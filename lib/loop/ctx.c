@@ -146,6 +146,12 @@ static int ctx_options(struct rdmamsg *ctx, const struct rdmamsg_options *opts)
 				     "less than max_registered, %zu",
 				     ctx->opts.max_send_registered,
 				     ctx->opts.max_registered);
+	if (ctx->opts.group_rate && (ctx->opts.group_rate < 100 ||
+				     ctx->opts.group_rate > 100000000))
+		return rdmamsg__fail(-EINVAL, "group_rate %u: must be 100 to "
+				     "100000000", ctx->opts.group_rate);
+	rdmamsg__pace_init(&ctx->groups->pace, ctx->opts.group_rate,
+			   rdmamsg__now_ns());
 	rdmamsg__budgets_init(ctx);
 	ctx->user = ctx->opts.user;
 	return take_key(ctx);

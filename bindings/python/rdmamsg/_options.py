@@ -25,6 +25,7 @@ class ContextOptions:
     submit_depth: int | None = None
     max_registered: int | None = None
     max_send_registered: int | None = None
+    group_rate: int | None = None  #: datagrams a second
     key: bytes | None = None  #: pre-shared, 16 to 4096 bytes
     key_file: str | None = None
 

@@ -89,6 +89,7 @@ pub struct rdmamsg_options {
     pub key_len: usize,
     pub key_file: *const ::std::os::raw::c_char,
     pub max_lanes: u32,
+    pub group_rate: u32,
 }
 pub type rdmamsg_who = ::std::os::raw::c_uint;
 pub type rdmamsg_cause = ::std::os::raw::c_uint;

@@ -47,6 +47,7 @@ pub struct ContextOptions {
     submit_depth: u32,
     max_registered: usize,
     max_send_registered: usize,
+    group_rate: u32,
     key: Vec<u8>,
     key_file: Option<String>,
 }
@@ -91,6 +92,12 @@ impl ContextOptions {
     /// The share of these bytes for sending.
     pub fn max_send_registered(mut self, bytes: usize) -> Self {
         self.max_send_registered = bytes;
+        self
+    }
+
+    /// Datagrams a second of all groups together.
+    pub fn group_rate(mut self, datagrams: u32) -> Self {
+        self.group_rate = datagrams;
         self
     }
 
@@ -141,6 +148,7 @@ impl Context {
         opts.submit_depth = o.submit_depth;
         opts.max_registered = o.max_registered;
         opts.max_send_registered = o.max_send_registered;
+        opts.group_rate = o.group_rate;
         opts.key_len = o.key.len();
         if !o.key.is_empty() {
             opts.key = o.key.as_ptr().cast();

@@ -24,6 +24,7 @@ struct context_options {
 	std::uint32_t submit_depth = 0;
 	std::size_t max_registered = 0;
 	std::size_t max_send_registered = 0;
+	std::uint32_t group_rate = 0;
 	std::optional<rdmamsg_srq_options> srq = {};
 	std::string key = {};
 	std::string key_file = {};
@@ -340,6 +341,7 @@ inline result<context> context::try_open(context_options opts)
 	o.submit_depth = opts.submit_depth;
 	o.max_registered = opts.max_registered;
 	o.max_send_registered = opts.max_send_registered;
+	o.group_rate = opts.group_rate;
 	if (opts.srq)
 		opts.srq->size = sizeof(*opts.srq);
 	o.srq = opts.srq ? &*opts.srq : nullptr;
