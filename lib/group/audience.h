@@ -33,6 +33,8 @@ struct subscriber {
 	uint32_t farthest;		/* most that 'due' was */
 	uint64_t advanced;		/* us, when it was less */
 	bool is_laggard;
+	uint32_t token;			/* likewise, in groups without multicast */
+	bool proved;			/* it has returned that */
 	uint64_t nonce;			/* to prove its address; 0: none */
 	bool granted;			/* a backlog, from here on: */
 	uint32_t first, end;		/* below this one */

@@ -73,13 +73,18 @@ struct member {
 	uint32_t reports;
 	uint32_t unanswered;		/* the first ones */
 	uint32_t rtt;			/* us; 0: not known */
+	uint32_t token;			/* for the next one, without multicast */
 	bool owes;			/* a report, when this one is due: */
 	uint32_t owed;
 	bool owes_now;			/* and one before */
 	/* with a key, see proof.c */
 	uint64_t challenge;
+	bool challenged;		/* it is not answered yet */
 	bool unproven;			/* it may be the replay of another */
+	uint64_t asked_there;		/* us, at another place */
+	uint64_t began;			/* ms, when it was heard first */
 	struct parity *parity;		/* NULL: it has sent none */
+	uint32_t evicted;		/* stream.evicted at the last parity */
 	/* the backlog, see backlog.c */
 	bool wishes;			/* frames wait for the offer */
 	bool in_backlog;
@@ -105,6 +110,7 @@ struct rdmamsg_group {
 	bool is_mgid;			/* addr is the MGID: do not map it */
 	bool unicast;			/* addr is where the publisher listens */
 	struct unicast *rendezvous;	/* if so, or NULL */
+	uint64_t publisher;		/* if so: id of that which was joined */
 	struct rdmamsg_reason reason;
 	struct rdmamsg_group_stats st;
 	bool lost;			/* at least once */
@@ -136,6 +142,8 @@ struct rdmamsg_group {
 	uint32_t number;		/* of the next message */
 	struct pending *pending;	/* not sent completely, or NULL */
 	struct parity *parity;		/* NULL: it sends none */
+	uint64_t fragments;		/* sent, without repetitions and copies */
+	uint32_t copied;		/* datagrams sent as copies */
 	bool want_writable;
 	uint64_t untold;		/* the first message without on_sent */
 	uint32_t untold_count;		/* that was sent, and those behind it */
@@ -276,6 +284,8 @@ void rdmamsg__group_was_sent(struct rdmamsg_group *g, uint64_t message);
  */
 bool rdmamsg__group_sent_early(struct rdmamsg_group *g, uint64_t message);
 void rdmamsg__group_tell_sent(struct rdmamsg_group *g);
+/* Requests that a datagram to all takes, at most. */
+uint32_t rdmamsg__group_copies(const struct rdmamsg_group *g);
 /* No message follows soon: sends the parity of those before, if it can. */
 void rdmamsg__group_end_block(struct rdmamsg_group *g);
 /* Sends a HEARTBEAT. Returns 0 or -errno, without a text. */
@@ -429,8 +439,10 @@ void rdmamsg__backlog_offered(struct member *m, const struct frame *f);
 void rdmamsg__backlog_give_up(struct member *m);
 
 /* proof.c: with a key, that a sender is no replay of an earlier one */
-/* The first frame of a member. Returns false without random numbers. */
-bool rdmamsg__proof_begin(struct member *m);
+/* The first frame of a member. */
+void rdmamsg__proof_begin(struct member *m);
+/* For a REPORT: the same until it is answered. */
+uint64_t rdmamsg__proof_challenge(struct member *m);
 /* An answer to a REPORT. Returns true if it may be believed. */
 bool rdmamsg__proof_answered(struct member *m, const struct frame *f);
 /* Answers the REPORT of a subscriber that is not counted. */

@@ -436,6 +436,9 @@ void rdmamsg__group_joined(struct rdmamsg_group *g,
 	if (g->state != GROUP_JOINED)
 		return;
 	rdmamsg__repair_joined(g);
+	/* subscribers that have joined know by it that it lives */
+	if (g->unicast && g->repair)
+		rdmamsg__repair_beat(g);
 	rdmamsg__ask_joined(g);
 	rdmamsg__report_joined(g);
 	rdmamsg__group_writable(g);

@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/timer.h"
+#include "base/util.h"
 #include "group/carrier.h"
 #include "group/group.h"
 #include "wire/frame.h"
@@ -58,16 +59,17 @@ static bool ends_are_due(struct rdmamsg_group *g)
 {
 	struct timers *timers = &g->ctx->loop.timers;
 	struct carrier *c = g->carrier;
-	const int count = g->end_rounds ? 1 : ENDS;
+	const uint32_t count = g->end_rounds ? 1 : ENDS;
 
 	if (g->opts.flags & RDMAMSG_GROUP_RAW || g->end_rounds > LATER)
 		return false;
-	if (rdmamsg__carrier_room(c) < (uint32_t)count) {
+	if (rdmamsg__carrier_room(c) < min(count * rdmamsg__group_copies(g),
+					   c->send_depth)) {
 		list_add_tail(&c->waiting, &g->wait_node);
 		rdmamsg__timer_set(timers, &g->timer, DRAIN_MS);
 		return true;
 	}
-	if (send_ends(g, count))
+	if (send_ends(g, (int)count))
 		g->end_rounds = LATER;
 	if (g->end_rounds++ == LATER)
 		return false;

@@ -23,6 +23,8 @@ bool rdmamsg__pace_refill(struct pace *p, uint64_t now)
 
 	if (!p->rate)
 		return true;
+	if (p->when > now)
+		return false;		/* it owes some */
 	come = passed * p->rate / SECOND;
 	if (come >= p->burst - p->tokens) {
 		p->tokens = p->burst;
@@ -32,6 +34,12 @@ bool rdmamsg__pace_refill(struct pace *p, uint64_t now)
 	p->tokens += (uint32_t)come;
 	p->when += come * SECOND / p->rate;
 	return p->tokens;
+}
+
+void rdmamsg__pace_owe(struct pace *p, uint32_t count)
+{
+	p->tokens = 0;
+	p->when += (uint64_t)count * SECOND / p->rate;
 }
 
 uint32_t rdmamsg__pace_wait(const struct pace *p)

@@ -26,9 +26,16 @@ bool rdmamsg__pace_refill(struct pace *p, uint64_t now);
 /* Returns the microseconds until half a burst is there, at least 1. */
 uint32_t rdmamsg__pace_wait(const struct pace *p);
 
-static inline void rdmamsg__pace_take(struct pace *p)
+/* Takes tokens, more than there are as well: then none come for longer. */
+void rdmamsg__pace_owe(struct pace *p, uint32_t count);
+static inline void rdmamsg__pace_take(struct pace *p, uint32_t count)
 {
-	p->tokens -= p->rate && p->tokens;
+	if (!p->rate)
+		return;
+	if (p->tokens >= count)
+		p->tokens -= count;
+	else
+		rdmamsg__pace_owe(p, count - p->tokens);
 }
 
 #endif

@@ -22,12 +22,18 @@
 
 /* ---- the subscriber ---------------------------------------------------- */
 
-bool rdmamsg__proof_begin(struct member *m)
+void rdmamsg__proof_begin(struct member *m)
 {
 	m->unproven = m->group->seal != NULL;
-	return !m->unproven ||
-	       getrandom(&m->challenge, sizeof(m->challenge), 0) ==
-	       sizeof(m->challenge);
+}
+
+/* Without random numbers the last answer would do once more. */
+uint64_t rdmamsg__proof_challenge(struct member *m)
+{
+	if (!m->challenged && m->group->seal)
+		m->challenged = getrandom(&m->challenge, sizeof(m->challenge),
+					  0) == sizeof(m->challenge);
+	return m->challenge;
 }
 
 static bool is_before(uint32_t a, uint32_t b)
@@ -45,6 +51,9 @@ static void begin(struct member *m, uint32_t now)
 
 	if (is_before(m->held_up, now))
 		m->held_up = now;
+	/* nobody has sealed where unicast.c has it from */
+	if (is_before(now + 1, m->joined_at))
+		m->joined_at = m->held_up = now;
 	if (window == 1 ? is_before(m->joined_at, now) :
 	    is_before(m->joined_at + window, now))
 		m->joined_at = m->held_up = now;
@@ -58,8 +67,10 @@ bool rdmamsg__proof_answered(struct member *m, const struct frame *f)
 {
 	if (likely(!f->sealed))
 		return true;
-	if (f->challenge != m->challenge)
+	if (!m->challenged || f->challenge != m->challenge)
 		return false;
+	/* the next report has another: whoever has recorded this has nothing */
+	m->challenged = false;
 	if (m->unproven) {
 		m->unproven = false;
 		begin(m, f->number);

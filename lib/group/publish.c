@@ -95,8 +95,7 @@ static int no_room(struct rdmamsg_group *g)
 	return -EAGAIN;
 }
 
-/* Requests of a datagram to all. */
-static inline uint32_t copies(const struct rdmamsg_group *g)
+uint32_t rdmamsg__group_copies(const struct rdmamsg_group *g)
 {
 	return likely(!g->unicast) || !g->audience->count ? 1 :
 	       g->audience->count;
@@ -112,10 +111,10 @@ static bool has_token(struct rdmamsg_group *g, struct pace *p)
 	return false;
 }
 
-static void take_token(struct rdmamsg_group *g)
+static void take_tokens(struct rdmamsg_group *g, uint32_t count)
 {
-	rdmamsg__pace_take(&g->pace);
-	rdmamsg__pace_take(&g->ctx->groups->pace);
+	rdmamsg__pace_take(&g->pace, count);
+	rdmamsg__pace_take(&g->ctx->groups->pace, count);
 }
 
 /*
@@ -126,7 +125,8 @@ static bool has_room(struct rdmamsg_group *g)
 {
 	if (g->state != GROUP_JOINED && g->state != GROUP_LEAVING)
 		return false;
-	if (unlikely(rdmamsg__carrier_room(g->carrier) < copies(g))) {
+	if (unlikely(rdmamsg__carrier_room(g->carrier) <
+		     rdmamsg__group_copies(g))) {
 		list_del(&g->wait_node);
 		list_add_tail(&g->carrier->waiting, &g->wait_node);
 		return false;
@@ -156,7 +156,8 @@ static bool may_send(struct rdmamsg_group *g, uint8_t flags)
 
 static void was_sent(struct rdmamsg_group *g, uint8_t flags)
 {
-	take_token(g);
+	take_tokens(g, 1);
+	g->fragments += !(flags & FRAME_REPEATED);
 	if (flags & FRAME_REPEATED)
 		rdmamsg__repair_sent(g);
 }
@@ -174,38 +175,58 @@ static int send_to_one(struct rdmamsg_group *g, uint32_t len,
 	return 0;
 }
 
+/* A copy goes to those whose address is proved, and to which a way is known. */
+static bool gets_copy(const struct subscriber *s)
+{
+	return s->proved && s->way.ah;
+}
+
+/* Returns the last of them, from 'first' on, or count. */
+static uint32_t last_copy(const struct audience *a, uint32_t first)
+{
+	for (uint32_t i = a->count; i-- > 0;)
+		if (gets_copy(&a->members[(first + i) % a->count]))
+			return i;
+	return a->count;
+}
+
 /*
- * Without multicast, each subscriber gets its copy. One to which no way leads
- * now will ask for what it misses.
+ * Without multicast, each subscriber gets its copy; others will ask for what
+ * they miss. If the queue is full, it is not always the same ones that do.
  */
 static int __attribute__((noinline))
 send_to_each(struct rdmamsg_group *g, uint32_t len,
 	     const struct carrier_to *to)
 {
-	struct audience *a = g->audience;
-	const uint8_t *first = rdmamsg__carrier_buffer(g->carrier);
+	const struct audience *a = g->audience;
+	const uint32_t first = a->count ? g->copied % a->count : 0;
+	const uint32_t last = last_copy(a, first);
+	const uint8_t *from = rdmamsg__carrier_buffer(g->carrier);
+	uint32_t sent = 0;
 	int ret = 0;
 
-	for (uint32_t i = 0; i < a->count && !ret; i++) {
-		const struct carrier_to *way =
-			rdmamsg__way_to(g, &a->members[i]);
-		struct carrier_to with = *to;
+	for (uint32_t i = 0; i <= last && i < a->count && !ret; i++) {
+		const struct subscriber *s = &a->members[(first + i) %
+							 a->count];
 		uint8_t *at = rdmamsg__carrier_buffer(g->carrier);
+		struct carrier_to with = s->way;
 
-		if (!way || !at)
+		if (!gets_copy(s) || !at)
 			continue;
-		if (at != first)
-			memcpy(at, first, len);
-		with.ah = way->ah;
-		with.qpn = way->qpn;
-		with.qkey = way->qkey;
-		if (i + 1 < a->count)
-			with.note = (struct carrier_note){ 0 };
+		if (at != from)
+			memcpy(at, from, len);
+		if (i == last) {
+			with.signaled = to->signaled;
+			with.note = to->note;
+		}
 		ret = send_to_one(g, len, &with);
-		if (i && !ret)
-			take_token(g);
+		sent += !ret;
 	}
-	return ret;
+	g->copied++;
+	/* the caller takes one */
+	if (sent > 1)
+		take_tokens(g, sent - 1);
+	return sent ? 0 : ret;
 }
 
 static int send_datagram(struct rdmamsg_group *g, uint32_t len,
@@ -326,7 +347,7 @@ static void send_parity(struct rdmamsg_group *g)
 	rdmamsg__parity_end(g->parity, &f);
 	if (rdmamsg__try(rdmamsg__group_send_frame(g, &g->to, &f)))
 		return;
-	take_token(g);
+	take_tokens(g, 1);
 	g->st.sent_parity++;
 }
 
@@ -532,7 +553,7 @@ static int publish_raw(struct rdmamsg_group *g, const struct gather *from,
 	ret = send_datagram(g, (uint32_t)from->len, &to);
 	if (ret)
 		return ret;
-	take_token(g);
+	take_tokens(g, 1);
 	g->st.sent_messages++;
 	g->st.sent_bytes += from->len;
 	return 0;

@@ -25,6 +25,7 @@
 #define FORGET_ONE_MS	1000u	/* if only one datagram has come */
 #define MOVE_MS		100u	/* silence before it may have moved */
 #define AHEAD		16384u	/* messages that it may be ahead then */
+#define ASK_THERE_US	2000u	/* between two reports to other places */
 #define LOOK_MS		(SILENT_MS / 8)	/* between two looks at the silence */
 
 #define COUNT(m, counter, n) \
@@ -108,6 +109,24 @@ static void skip(struct rdmamsg_group *g, uint64_t stood, uint64_t now)
 	}
 }
 
+/* Without multicast a subscriber has joined one publisher. */
+static bool is_publisher(const struct member *m)
+{
+	return m->group->unicast && m->who.id == m->group->publisher &&
+	       !m->ended;
+}
+
+static void publisher_gone(struct member *m)
+{
+	struct rdmamsg_group *g = m->group;
+
+	rdmamsg__stream_give_up_all(&m->stream);
+	m->ended = true;
+	g->ended_count++;
+	if (g->state == GROUP_JOINED)
+		rdmamsg__unicast_lost(g, false);
+}
+
 void rdmamsg__members_sweep(struct timer *t)
 {
 	struct rdmamsg_group *g = list_entry(t, struct rdmamsg_group, sweep);
@@ -124,9 +143,9 @@ void rdmamsg__members_sweep(struct timer *t)
 		/* a callback may leave the group: nothing is told any more */
 		if (g->state != GROUP_JOINED)
 			break;
-		awaited |= !silent;
-		if (silent && !stood && g->unicast && !m->ended) {
-			rdmamsg__unicast_lost(g, false);
+		awaited |= !silent || is_publisher(m);
+		if (silent && !stood && is_publisher(m)) {
+			publisher_gone(m);
 			break;
 		}
 		if (m->stream.used && silent && !stood)
@@ -191,10 +210,10 @@ static struct member *victim(const struct rdmamsg_group *g, uint64_t now)
 		struct member *m = list_entry(n, struct member, node);
 		bool young = rdmamsg__member_silence(m, now) < FORGET_ONE_MS;
 
-		if (m->ended || (!young && (m->unproven ||
-					    m->st.received_datagrams == 1)))
+		if (m->ended || (!young && m->st.received_datagrams == 1) ||
+		    (m->unproven && now - m->began >= FORGET_ONE_MS))
 			return m;
-		if (young && !g->ended_count)
+		if (young && !g->ended_count && !g->seal)
 			break;
 	}
 	return rdmamsg__member_silence(oldest, now) >= FORGET_MS ? oldest :
@@ -212,7 +231,7 @@ static bool make_room(struct rdmamsg_group *g, uint64_t now)
 		return false;
 	rdmamsg__stream_give_up_all(&m->stream);
 	member_free(m);
-	return g->state == GROUP_JOINED;
+	return g->state == GROUP_JOINED || g->state == GROUP_JOINING;
 }
 
 static void set_place(struct member *m, const struct datagram *d)
@@ -251,12 +270,12 @@ static struct member *member_new(struct rdmamsg_group *g,
 	if (!m)
 		return NULL;
 	m->group = g;
-	if (!rdmamsg__proof_begin(m) ||
-	    make_stream(g, &m->stream, repairs)) {
+	rdmamsg__proof_begin(m);
+	if (make_stream(g, &m->stream, repairs)) {
 		free(m);
 		return NULL;
 	}
-	m->heard = now;
+	m->heard = m->began = now;
 	m->who.id = f->sender;
 	set_place(m, d);
 	list_add(&g->members, &m->node);
@@ -276,6 +295,10 @@ bool rdmamsg__member_expect(struct rdmamsg_group *g, const struct frame *f,
 		m = member_new(g, d, f);
 	if (!m)
 		return false;
+	g->publisher = m->who.id;
+	g->ended_count -= m->ended;
+	m->ended = false;
+	m->token = 0;
 	m->heard = rdmamsg__now_ms();
 	if (!m->stream.started && !m->wishes && !m->unproven)
 		rdmamsg__stream_begin(&m->stream, f->number, f->number);
@@ -317,13 +340,39 @@ static bool may_move(struct member *m, const struct frame *f)
 	return m->group->state == GROUP_JOINED;
 }
 
-/* Either place may be that of a replay: the one that answers is right. */
+/*
+ * Either place may be that of a replay: the one that answers is right. Replays
+ * from many places must not make as many reports.
+ */
 static void ask_there(struct member *m, const struct datagram *d,
 		      const struct frame *f)
 {
+	const uint64_t now = rdmamsg__now_us();
+
 	set_place(m, d);
-	if (!(f->flags & FRAME_ANSWER))
-		rdmamsg__report(m);
+	if (f->flags & FRAME_ANSWER || now - m->asked_there < ASK_THERE_US)
+		return;
+	m->asked_there = now;
+	rdmamsg__report(m);
+}
+
+/*
+ * With a key nobody forges a frame, and the numbers guard against replays, so
+ * that a frame is right wherever it comes from. The sender has moved if it goes
+ * on elsewhere.
+ */
+static bool sealed_from(struct member *m, const struct datagram *d,
+			const struct frame *f)
+{
+	const uint32_t ahead = f->number - m->stream.next;
+
+	if (m->unproven)
+		ask_there(m, d, f);
+	else if (f->type == FRAME_DATA && !(f->flags & FRAME_REPEATED) &&
+		 ahead < AHEAD &&
+		 rdmamsg__member_silence(m, rdmamsg__now_ms()) >= MOVE_MS)
+		set_place(m, d);
+	return true;
 }
 
 static bool is_from(struct member *m, const struct datagram *d,
@@ -331,10 +380,8 @@ static bool is_from(struct member *m, const struct datagram *d,
 {
 	if (likely(is_at(m, &d->from)))
 		return true;
-	if (unlikely(m->unproven)) {
-		ask_there(m, d, f);
-		return true;
-	}
+	if (f->sealed)
+		return sealed_from(m, d, f);
 	if (!may_move(m, f)) {
 		COUNT(m, dropped_forged, 1);
 		return false;
@@ -440,10 +487,29 @@ static void parity(struct member *m, const struct frame *f)
 	}
 	p->block_us = (uint32_t)min(now - p->came, (uint64_t)UINT32_MAX);
 	p->came = now;
+	/* what was taken out again may be in the sums, and come once more */
+	if (m->evicted != m->stream.evicted)
+		p->count = PARITY_MOST + 1;
+	m->evicted = m->stream.evicted;
 	if (rdmamsg__parity_make(p, f, &made) &&
 	    rdmamsg__stream_data(&m->stream, &made) == STREAM_TAKEN)
 		COUNT(m, recovered, 1);
 	rdmamsg__stream_sent(&m->stream, f->number);
+}
+
+/*
+ * With a key, a frame that tells nothing new may be a replay. Reports are
+ * answered, unless they are too many, or none are made.
+ */
+static bool proves_life(const struct member *m, const struct frame *f)
+{
+	const struct stream *s = &m->stream;
+
+	return likely(!f->sealed) || m->unproven || s->window == 1 ||
+	       m->audience == FRAME_AUDIENCE_MANY ||
+	       (int32_t)(f->number - s->heard.number) > 0 ||
+	       (f->type == FRAME_DATA && f->number == s->heard.number &&
+		f->index >= s->heard.index);
 }
 
 static void take(struct member *m, const struct frame *f)
@@ -460,7 +526,8 @@ static void take(struct member *m, const struct frame *f)
 		m->ended = false;
 		g->ended_count--;
 	}
-	m->heard = rdmamsg__about_ms();
+	if (proves_life(m, f))
+		m->heard = rdmamsg__about_ms();
 	m->audience = f->audience;
 	if (g->members.next != &m->node) {
 		list_del(&m->node);
@@ -491,7 +558,7 @@ static void take(struct member *m, const struct frame *f)
 	case FRAME_PARITY:
 		parity(m, f);
 		break;
-	default:
+	case FRAME_END:
 		/*
 		 * END: the sender answers no more requests. Frames that arrive
 		 * behind END are older.
@@ -500,9 +567,13 @@ static void take(struct member *m, const struct frame *f)
 		rdmamsg__stream_give_up(&m->stream, f->number);
 		m->ended = true;
 		g->ended_count++;
-		if (g->unicast)
+		if (g->unicast && m->who.id == g->publisher &&
+		    g->state == GROUP_JOINED)
 			rdmamsg__unicast_lost(g, true);
 		return;
+	case FRAME_NACK:
+	case FRAME_REPORT:
+		return;			/* never: they are for publishers */
 	}
 	if (m->stream.window > 1)
 		rdmamsg__stream_give_up(&m->stream, f->oldest);
@@ -579,6 +650,12 @@ static void answered(struct member *m, const struct frame *f)
 	m->audience = f->audience;
 	rdmamsg__report_answered(m);
 	rdmamsg__backlog_offered(m, f);
+	/* copies come when it has been returned */
+	if (m->group->unicast && m->token != f->length &&
+	    m->group->state == GROUP_JOINED) {
+		m->token = f->length;
+		rdmamsg__report(m);
+	}
 }
 
 static bool is_for_publisher(const struct frame *f)
@@ -604,7 +681,7 @@ static bool is_answer(const struct frame *f)
 static bool is_for_subscriber(const struct rdmamsg_group *g,
 			      const struct frame *f)
 {
-	return g->state == GROUP_JOINED &&
+	return g->state == GROUP_JOINED && !is_for_publisher(f) &&
 	       (f->type == FRAME_DATA || is_answer(f) || g->unicast);
 }
 
@@ -639,9 +716,9 @@ void rdmamsg__group_unicast(struct carrier *c, const struct datagram *d)
 		}
 		m = is_for_subscriber(g, &f) ?
 		    rdmamsg__member_find(g, f.sender) : NULL;
-		if (m && is_right(g, &f, d) && is_from(m, d, &f)) {
+		if (m && is_right(g, &f, d) && is_from(m, d, &f))
 			for_subscriber(m, &f);
-			return;
-		}
+		if (m)
+			return;		/* a callback may have left the group */
 	}
 }

@@ -87,7 +87,8 @@ static int repeat(struct rdmamsg_group *g, const struct kept *k,
 
 static uint64_t published(const struct rdmamsg_group *g)
 {
-	return g->st.sent_datagrams - g->st.sent_repeated;
+	return g->unicast ? g->fragments :
+	       g->st.sent_datagrams - g->st.sent_repeated;
 }
 
 static struct quota_sent sent_so_far(struct rdmamsg_group *g)
@@ -122,6 +123,8 @@ static struct asker *asker_of(struct rdmamsg_group *g, struct request *q)
 			return NULL;
 		if (way_to(g, q))
 			return a;
+		if (g->unicast)
+			return NULL;	/* to all costs as many copies */
 		q->several = true;
 	}
 	a = rdmamsg__quota_of_all(of, &s);
@@ -200,7 +203,7 @@ bool rdmamsg__repair_may_send(struct rdmamsg_group *g)
 
 void rdmamsg__repair_sent(struct rdmamsg_group *g)
 {
-	rdmamsg__pace_take(&g->repair->pace);
+	rdmamsg__pace_take(&g->repair->pace, 1);
 	g->st.sent_repeated++;
 }
 
@@ -481,6 +484,7 @@ int rdmamsg__repair_new(struct rdmamsg_group *g)
 		return rdmamsg__fail(ret, "no memory for a group");
 	}
 	p->group = g;
+	p->requests.apart = g->unicast;
 	rdmamsg__timer_init(&p->collect, collected);
 	rdmamsg__timer_init(&p->beat, beat);
 	rdmamsg__timer_init(&p->linger, lingered);

@@ -62,12 +62,13 @@ static void send_report(struct rdmamsg_group *g, struct member *m,
 	const uint32_t len = tag_at + (g->opts.tag ? FRAME_TAG_LEN : 0);
 	uint8_t payload[FRAME_REPORT_LEN + FRAME_WISH_LEN + FRAME_TAG_LEN];
 	const struct frame f = {
-		.type = FRAME_REPORT, .sender = m->who.id, .length = len,
+		.type = FRAME_REPORT, .sender = m->who.id, .length = m->token,
 		.flags = (uint8_t)(flags | (m->wishes ? FRAME_WISH : 0) |
-				   (g->opts.tag ? FRAME_TAGGED : 0)),
+				   (g->opts.tag ? FRAME_TAGGED : 0) |
+				   (m->stream.window == 1 ? FRAME_PROVES : 0)),
 		.number = m->wishes || m->unproven ? m->joined_at :
 			  m->stream.next,
-		.oldest = g->reports++, .challenge = m->challenge,
+		.oldest = g->reports++, .challenge = rdmamsg__proof_challenge(m),
 		.data = payload, .data_len = len,
 	};
 
@@ -213,8 +214,9 @@ void rdmamsg__report_heard(struct member *m)
 	now = rdmamsg__now_us();
 	m->unanswered = 0;
 	m->report_at = now + 1 +
-		       rdmamsg__random_below(&g->seed, m->audience > 64 ?
-					     FIRST_MANY_US : FIRST_US);
+		       rdmamsg__random_below(&g->seed, m->audience > 64 &&
+					     !m->unproven ? FIRST_MANY_US :
+					     FIRST_US);
 	rdmamsg__timer_by(&g->ctx->loop.timers, &g->report, m->report_at);
 }
 

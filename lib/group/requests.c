@@ -85,7 +85,8 @@ void rdmamsg__requests_add(struct requests *r, const struct frame_range *range,
 		if (!join_fragments(&both, range) &&
 		    !join_messages(&both, range))
 			continue;
-		if (!same(&q->by, by) && !fits(&both, &q->range, range))
+		if (!same(&q->by, by) &&
+		    (r->apart || !fits(&both, &q->range, range)))
 			continue;
 		q->range = both;
 		q->several |= !same(&q->by, by);

@@ -28,6 +28,7 @@ struct requests {
 	uint32_t count;
 	uint32_t turn;			/* at[turn] is answered next */
 	uint64_t dropped;		/* for lack of room, or of a budget */
+	bool apart;			/* each asker has its own */
 };
 
 void rdmamsg__requests_add(struct requests *r, const struct frame_range *range,

@@ -136,6 +136,12 @@ static struct stream *largest(const struct stream_room *r)
 	return most;
 }
 
+static void evict(struct stream *s)
+{
+	s->evicted++;
+	part_free(s, s->top--);
+}
+
 /*
  * Frees parts of later messages until there is room: those of this stream, and
  * then those of streams that use more than this one would. Later messages can
@@ -146,12 +152,12 @@ static bool make_room(struct stream *s, uint32_t number, size_t bytes)
 	struct stream *most;
 
 	while (!fits(s->room, bytes) && s->part_count && before(number, s->top))
-		part_free(s, s->top--);
+		evict(s);
 	while (!fits(s->room, bytes)) {
 		most = largest(s->room);
 		if (most->used <= s->used + bytes)
 			return false;
-		part_free(most, most->top--);
+		evict(most);
 	}
 	return true;
 }

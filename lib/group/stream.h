@@ -57,6 +57,7 @@ struct stream {
 	uint32_t window;		/* a power of two; 1: no repair */
 	uint64_t *early;		/* see rdmamsg__stream_unorder() */
 	uint32_t part_count;
+	uint32_t evicted;		/* parts, for want of room */
 	uint32_t top;			/* no part has a later number */
 };
 

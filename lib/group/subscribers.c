@@ -228,7 +228,7 @@ static void answer(struct rdmamsg_group *g, const struct subscriber *s,
 		.sender = g->id, .number = rdmamsg__group_sent(g),
 		.oldest = rdmamsg__repair_oldest(g), .data = payload,
 		.data_len = wishes ? sizeof(payload) : 0,
-		.challenge = challenge,
+		.challenge = challenge, .length = s->token,
 	};
 	const struct carrier_to *way = rdmamsg__subscriber_way(g, &s->at);
 
@@ -267,16 +267,63 @@ static bool is_replay(const struct subscriber *s, const struct frame *f,
 	       (int32_t)(r->before - s->last.before) <= 0;
 }
 
+static struct subscriber *with_id(const struct audience *a, uint64_t id)
+{
+	for (uint32_t i = 0; i < a->count; i++)
+		if (a->members[i].last.id == id)
+			return &a->members[i];
+	return NULL;
+}
+
+/* With a key an id is believed, and without one only the address. */
 static void left(struct rdmamsg_group *g, const struct frame *f,
 		 const struct carrier_peer *at)
 {
-	struct subscriber *s = rdmamsg__audience_find(g->audience, at);
 	const struct frame_report r = rdmamsg__report_decode(f);
+	struct subscriber *s = f->sealed ? with_id(g->audience, r.id) :
+			       rdmamsg__audience_find(g->audience, at);
 
 	if (!s || s->last.id != r.id || is_replay(s, f, &r))
 		return;
 	s->due = f->number;
 	forget(g, s);
+}
+
+/* The new address is not proved. */
+static void move(struct rdmamsg_group *g, struct subscriber *s,
+		 const struct carrier_peer *at)
+{
+	rdmamsg__carrier_forget_way(g->carrier, &s->way);
+	s->at = *at;
+	s->nonce = 0;
+	s->token = 0;
+	s->proved = false;
+}
+
+/* Returns NULL if the report may be a replay, and for lack of room. */
+static struct subscriber *sealed_place(struct rdmamsg_group *g,
+				       const struct frame *f,
+				       const struct frame_report *r,
+				       const struct carrier_peer *at)
+{
+	struct audience *a = g->audience;
+	struct subscriber *s = with_id(a, r->id);
+	struct subscriber *there = rdmamsg__audience_find(a, at);
+
+	if (s && is_replay(s, f, r))
+		return NULL;
+	/* a recorded report must not change what is known of another */
+	if (there && there != s) {
+		rdmamsg__proof_give(g, f, at);
+		return NULL;
+	}
+	if (s && !there)
+		move(g, s, at);
+	if (!s)
+		s = rdmamsg__audience_place(a, at);
+	if (!s)
+		rdmamsg__proof_give(g, f, at);
+	return s;
 }
 
 /* It keeps its id when it joins again, and is elsewhere then. */
@@ -292,11 +339,32 @@ static struct subscriber *place_of(struct rdmamsg_group *g,
 		    now - min(now, a->members[i].heard) < MOVED_MS)
 			continue;
 		s = &a->members[i];
-		rdmamsg__carrier_forget_way(g->carrier, &s->way);
-		s->at = *at;
-		s->nonce = 0;		/* the new address is not proved */
+		move(g, s, at);
 	}
 	return s ? s : rdmamsg__audience_place(a, at);
+}
+
+/* What is sent to all goes there when it has returned its token. */
+static void prove(struct subscriber *s, const struct frame *f)
+{
+	s->proved |= s->token && f->length == s->token;
+	while (!s->token &&
+	       getrandom(&s->token, sizeof(s->token), 0) == sizeof(s->token))
+		;
+}
+
+/* Of a way that is old; it stays if there is no other. */
+static void renew_way(struct rdmamsg_group *g, struct subscriber *s,
+		      uint64_t now)
+{
+	struct carrier_to fresh;
+
+	if (now - s->way_at < WAY_US ||
+	    rdmamsg__carrier_way(g->carrier, &s->at, &fresh))
+		return;
+	rdmamsg__carrier_forget_way(g->carrier, &s->way);
+	s->way = fresh;
+	s->way_at = now;
 }
 
 static void reported(struct rdmamsg_group *g, const struct frame *f,
@@ -304,16 +372,15 @@ static void reported(struct rdmamsg_group *g, const struct frame *f,
 {
 	const uint64_t now = rdmamsg__now_ms();
 	const struct frame_report r = rdmamsg__report_decode(f);
-	struct subscriber *s = place_of(g, at, r.id, now);
+	struct subscriber *s = f->sealed ? sealed_place(g, f, &r, at) :
+			       place_of(g, at, r.id, now);
 	struct frame_wish w;
 	bool wishes, granted = false;
 
-	if (!s) {
-		rdmamsg__proof_give(g, f, at);
+	if (!s)
 		return;
-	}
-	if (is_replay(s, f, &r))
-		return;
+	if (g->unicast)
+		prove(s, f);
 	wishes = !rdmamsg__wish_decode(&w, f);
 	if (wishes) {
 		identify(s, &r);
@@ -334,10 +401,7 @@ static void reported(struct rdmamsg_group *g, const struct frame *f,
 	if (s->reports && now - min(now, s->answered) < ANSWER_LEAST_MS &&
 	    !granted)
 		return;
-	if (1000 * now - s->way_at >= WAY_US) {
-		rdmamsg__carrier_forget_way(g->carrier, &s->way);
-		s->way_at = 1000 * now;
-	}
+	renew_way(g, s, 1000 * now);
 	s->reports++;
 	s->answered = now;
 	answer(g, s, f->challenge, wishes);
@@ -348,8 +412,9 @@ void rdmamsg__subscriber_report(struct rdmamsg_group *g, const struct frame *f,
 {
 	if (g->state != GROUP_JOINED && g->state != GROUP_LEAVING)
 		return;
-	if (!g->audience) {
-		rdmamsg__proof_give(g, f, &d->from);
+	if (!g->audience || f->flags & FRAME_PROVES) {
+		if (!(f->flags & FRAME_LEFT))
+			rdmamsg__proof_give(g, f, &d->from);
 		return;
 	}
 	if (f->flags & FRAME_LEFT)

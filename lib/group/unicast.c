@@ -149,7 +149,8 @@ static void on_request(struct rdmamsg *ctx, struct cm_owner *owner,
 	}
 	if (ev->type != RDMA_CM_EVENT_CONNECT_REQUEST)
 		return;
-	if (g->state == GROUP_JOINED || g->state == GROUP_LEAVING)
+	if (g->state == GROUP_JOINED ||
+	    (g->state == GROUP_LEAVING && !g->leaving_sent))
 		answer(g, ev);
 	rdmamsg__cm_id_free(ev->v, ev->id);
 }
@@ -211,6 +212,7 @@ static void found(struct rdmamsg_group *g, const struct cm_event *ev)
 		     "no publisher");
 		return;
 	}
+	f.flags = FRAME_REPAIRS;	/* as it must be here */
 	rdmamsg__carrier_address(g->carrier, ev->ud.ah_attr.grh.sgid_index);
 	if (rdmamsg__member_expect(g, &f, &d))
 		rdmamsg__group_joined(g, NULL);

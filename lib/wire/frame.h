@@ -57,6 +57,8 @@ enum frame_type {
 #define FRAME_WISH	32u
 /* REPORT: 8 bytes more, behind a wish if it has one: the tag. */
 #define FRAME_TAGGED	64u
+/* REPORT, if sealed: the receiver asks for an answer, and for no repairs. */
+#define FRAME_PROVES	128u
 
 /* More subscribers than a publisher counts. */
 #define FRAME_AUDIENCE_MANY	UINT8_MAX
@@ -74,7 +76,8 @@ struct frame {
 	uint32_t number;		/* REPORT: the one that is due */
 	/* oldest message it can repeat. REPORT: reports before it */
 	uint32_t oldest;
-	uint32_t length;		/* NACK: number of ranges */
+	/* NACK: number of ranges. ANSWER, REPORT: the receiver's token, or 0 */
+	uint32_t length;
 	uint16_t size;
 	uint16_t index;			/* of this fragment */
 	const uint8_t *data;		/* decode: points into the input */

@@ -389,7 +389,7 @@ static void replay__of_an_answer_IS_NOT_BELIEVED(void **state)
 	assert_non_null(m);
 	f.type = FRAME_HEARTBEAT;
 	f.flags = FRAME_REPAIRS | FRAME_ANSWER;
-	f.challenge = m->challenge + 1;
+	f.challenge = rdmamsg__proof_challenge(m) + 1;
 	encode(f, PUBLISHER->group->seal);
 	to_one(ONE);
 	assert_true(m->unproven);
@@ -450,7 +450,7 @@ static void replay__of_an_old_number_BEGINS_NOW(void **state)
 	encode((struct frame){
 		.type = FRAME_HEARTBEAT, .sender = PUBLISHER->group->id,
 		.flags = FRAME_REPAIRS | FRAME_ANSWER, .number = 20000,
-		.challenge = m->challenge,
+		.challenge = rdmamsg__proof_challenge(m),
 	}, PUBLISHER->group->seal);
 	to_one(LAST);
 	assert_false(m->unproven);
@@ -490,6 +490,149 @@ static void replay__of_a_report_CHANGES_NOTHING(void **state)
 	encode(f, PUBLISHER->group->seal);
 	to_one(PUBLISHER);
 	assert_int_equal(a->count, SUBSCRIBERS);
+	end_all();
+}
+
+static struct member *publisher_at(const struct end *m)
+{
+	struct member *p = rdmamsg__member_find(m->group,
+						PUBLISHER->group->id);
+
+	assert_non_null(p);
+	return p;
+}
+
+/* Ten seconds of silence are no reason to begin anew. */
+static void replay__after_a_silence_IS_NOT_GIVEN_TWICE(void **state)
+{
+	begin(0, key);
+	believe();
+	for (int i = 1; i <= SUBSCRIBERS; i++)
+		all[i].due = published;
+	publish(10);
+	WAIT_FOR(ONE->due == published);
+	publisher_at(ONE)->heard = 0;
+	for (uint32_t n = 0; n < published; n++) {
+		encode((struct frame){
+			.type = FRAME_DATA, .number = n,
+			.sender = PUBLISHER->group->id,
+		}, PUBLISHER->group->seal);
+		to_group(ONE);
+	}
+	assert_int_equal(ONE->messages, 10);
+	publish(10);
+	WAIT_FOR(ONE->due == published);
+	assert_int_equal(ONE->messages, 20);
+	assert_false(ONE->bad);
+	end_all();
+}
+
+/* Its last heartbeat, again and again from elsewhere, locks nobody out. */
+static void replay__of_a_heartbeat_CHANGES_NOTHING(void **state)
+{
+	struct carrier_peer at;
+	struct member *p;
+
+	begin(RDMAMSG_GROUP_REPAIR, key);
+	believe();
+	WAIT_FOR(ONE->due == published);
+	p = publisher_at(ONE);
+	at = p->from;
+	p->heard -= 5000;
+	for (int i = 0; i < 100; i++) {
+		const uint64_t heard = p->heard;
+
+		encode((struct frame){
+			.type = FRAME_HEARTBEAT, .flags = FRAME_REPAIRS,
+			.sender = PUBLISHER->group->id, .number = published,
+			.audience = SUBSCRIBERS,
+		}, PUBLISHER->group->seal);
+		to_group(ONE);
+		assert_int_equal(p->heard, heard);
+	}
+	assert_memory_equal(&at.gid, &p->from.gid, sizeof(at.gid));
+	assert_int_equal(at.qpn, p->from.qpn);
+	publish(10);
+	WAIT_FOR(ONE->due == published);
+	assert_int_equal(counters(ONE).dropped_forged, 0);
+	end_all();
+}
+
+/* What one subscriber has said is not said for another at its address. */
+static void replay__of_another_at_a_place_CHANGES_NOTHING(void **state)
+{
+	static const uint8_t payload[FRAME_REPORT_LEN] = { STRANGER };
+	struct audience *a;
+	struct datagram d = { .data = datagram };
+	uint32_t due;
+	uint64_t id;
+
+	begin(RDMAMSG_GROUP_REPAIR, key);
+	believe();
+	a = PUBLISHER->group->audience;
+	WAIT_FOR(a->count == SUBSCRIBERS);
+	due = a->members[0].due;
+	id = a->members[0].last.id;
+	encode((struct frame){
+		.type = FRAME_REPORT, .data = payload, .number = 1000,
+		.data_len = sizeof(payload), .oldest = 7,
+		.sender = PUBLISHER->group->id,
+	}, PUBLISHER->group->seal);
+	d.len = datagram_len;
+	d.from = a->members[0].at;
+	rdmamsg__group_unicast(PUBLISHER->group->carrier, &d);
+	assert_int_equal(a->members[0].due, due);
+	assert_true(a->members[0].last.id == id);
+	assert_int_equal(a->count, SUBSCRIBERS);
+	end_all();
+}
+
+/* It reports only to have its answer. */
+static void subscriber__without_repair_IS_NOT_COUNTED(void **state)
+{
+	begin(RDMAMSG_GROUP_REPAIR, key);
+	believe();
+	rdmamsg_group_leave(LAST->group);
+	WAIT_FOR(LAST->closed &&
+		 PUBLISHER->group->audience->count == SUBSCRIBERS - 1);
+	rdmamsg_close(LAST->ctx);
+	join(LAST, 0, key);
+	WAIT_FOR(LAST->joined);
+	publish(1);
+	WAIT_FOR(is_believed(LAST));
+	assert_int_equal(PUBLISHER->group->audience->count, SUBSCRIBERS - 1);
+	LAST->due = published;
+	publish(10);
+	WAIT_FOR(LAST->due == published);
+	end_all();
+}
+
+/* Replays of the dead from everywhere make no more reports than a clock does. */
+static void replay__from_many_places_MAKES_FEW_REPORTS(void **state)
+{
+	struct member *m;
+
+	begin(RDMAMSG_GROUP_REPAIR, key);
+	believe();
+	encode((struct frame){
+		.type = FRAME_HEARTBEAT, .sender = SENDER,
+		.flags = FRAME_REPAIRS,
+	}, PUBLISHER->group->seal);
+	to_group(ONE);
+	m = rdmamsg__member_find(ONE->group, SENDER);
+	assert_non_null(m);
+	m->asked_there = rdmamsg__now_us() + 1000000;
+	for (uint32_t i = 0; i < 1000; i++) {
+		const struct datagram d = {
+			.data = datagram, .len = datagram_len,
+			.from = { .gid = stranger_at().gid,
+				  .qpn = 0x10000 + i % 2 },
+		};
+
+		m->asked_there = rdmamsg__now_us();
+		rdmamsg__group_datagram(ONE->group, &d);
+	}
+	assert_int_equal(m->reports, 0);
 	end_all();
 }
 
@@ -533,6 +676,11 @@ int main(void)
 		cmocka_unit_test(replay__of_the_living_DOES_NOT_TAKE_ITS_PLACE),
 		cmocka_unit_test(replay__of_an_old_number_BEGINS_NOW),
 		cmocka_unit_test(replay__of_a_report_CHANGES_NOTHING),
+		cmocka_unit_test(replay__after_a_silence_IS_NOT_GIVEN_TWICE),
+		cmocka_unit_test(replay__of_a_heartbeat_CHANGES_NOTHING),
+		cmocka_unit_test(replay__of_another_at_a_place_CHANGES_NOTHING),
+		cmocka_unit_test(subscriber__without_repair_IS_NOT_COUNTED),
+		cmocka_unit_test(replay__from_many_places_MAKES_FEW_REPORTS),
 	};
 
 	return run_members("group-key", tests, sizeof(tests) / sizeof(*tests));

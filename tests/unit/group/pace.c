@@ -16,7 +16,7 @@ static uint32_t take_all(struct pace *p, uint64_t now)
 	uint32_t count = 0;
 
 	while (p->tokens || rdmamsg__pace_refill(p, now)) {
-		rdmamsg__pace_take(p);
+		rdmamsg__pace_take(p, 1);
 		count++;
 	}
 	return count;
@@ -60,6 +60,21 @@ static void wait__until_half_a_burst_IS_ENOUGH(void **state)
 	assert_int_equal(take_all(&p, (uint64_t)us * 1000), us / 1000);
 }
 
+/* Copies to all are sent together, and paid for afterwards. */
+static void tokens__that_are_owed_COME_LATER(void **state)
+{
+	struct pace p;
+
+	rdmamsg__pace_init(&p, 1000, 0);
+	rdmamsg__pace_take(&p, 10);
+	assert_int_equal(p.tokens, p.burst - 10);
+	rdmamsg__pace_take(&p, p.burst - 10 + 500);
+	for (uint64_t ms = 0; ms <= 500; ms++)
+		assert_int_equal(take_all(&p, ms * MS), 0);
+	assert_int_equal(take_all(&p, 501 * MS), 1);
+	assert_int_equal(take_all(&p, 511 * MS), 10);
+}
+
 static void rate__none_IS_NO_LIMIT(void **state)
 {
 	struct pace p;
@@ -67,7 +82,7 @@ static void rate__none_IS_NO_LIMIT(void **state)
 	rdmamsg__pace_init(&p, 0, 0);
 	for (int i = 0; i < 1000; i++) {
 		assert_true(p.tokens || rdmamsg__pace_refill(&p, 0));
-		rdmamsg__pace_take(&p);
+		rdmamsg__pace_take(&p, 1);
 	}
 }
 
@@ -77,6 +92,7 @@ int main(void)
 		cmocka_unit_test(rate__over_a_second_IS_KEPT),
 		cmocka_unit_test(pause__however_long_GIVES_ONE_BURST),
 		cmocka_unit_test(wait__until_half_a_burst_IS_ENOUGH),
+		cmocka_unit_test(tokens__that_are_owed_COME_LATER),
 		cmocka_unit_test(rate__none_IS_NO_LIMIT),
 	};
 

@@ -345,6 +345,22 @@ static void loss__of_the_parity_too_IS_ASKED_FOR(void **state)
 	expect_right();
 }
 
+/* What was taken out of a stream may come again, and be in the sum twice. */
+static void loss__where_parts_were_taken_out_IS_ASKED_FOR(void **state)
+{
+	begin(NULL);
+	publish_to(true);
+	lose_one();
+	publish(1);
+	for (int i = 1; i <= SUBSCRIBERS; i++)
+		sender_at(&all[i])->stream.evicted++;
+	end_block();
+	assert_true(comes_at_once(published));
+	for (int i = 1; i <= SUBSCRIBERS; i++)
+		assert_int_equal(counters(&all[i]).recovered, 0);
+	expect_right();
+}
+
 /* When nothing follows, the block ends with the heartbeat. */
 static void loss__of_the_last_NOBODY_ASKS(void **state)
 {
@@ -409,6 +425,7 @@ int main(void)
 		cmocka_unit_test(one_loss__with_a_key_NOBODY_ASKS),
 		cmocka_unit_test(two_losses__of_a_block_ARE_ASKED_FOR_AT_ONCE),
 		cmocka_unit_test(loss__of_the_parity_too_IS_ASKED_FOR),
+		cmocka_unit_test(loss__where_parts_were_taken_out_IS_ASKED_FOR),
 		cmocka_unit_test(loss__of_the_last_NOBODY_ASKS),
 		cmocka_unit_test(losses__at_random_ARE_REPAIRED),
 		cmocka_unit_test(option__without_repair_EINVAL),

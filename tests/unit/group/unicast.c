@@ -4,6 +4,8 @@
  * with its publisher.
  */
 #include "members.h"
+#include "base/ctx.h"
+#include "base/timer.h"
 #include "base/util.h"
 #include "group/audience.h"
 
@@ -20,6 +22,16 @@ static void join(struct end *m, struct rdmamsg_group_options opts)
 	join_one(m, opts);
 }
 
+static uint32_t proved(void)
+{
+	const struct audience *a = PUBLISHER->group->audience;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < a->count; i++)
+		n += a->members[i].proved;
+	return n;
+}
+
 static void begin(struct rdmamsg_group_options opts)
 {
 	join_at = AT;
@@ -31,8 +43,8 @@ static void begin(struct rdmamsg_group_options opts)
 		join(&all[i], opts);
 	for (int i = 1; i <= SUBSCRIBERS; i++)
 		WAIT_FOR(all[i].joined);
-	/* a report makes a subscriber known */
-	WAIT_FOR(PUBLISHER->group->audience->count == SUBSCRIBERS);
+	/* two reports make a subscriber known, and prove its address */
+	WAIT_FOR(proved() == SUBSCRIBERS);
 }
 
 static void expect_all(void)
@@ -194,6 +206,181 @@ static void on_sent__of_copies_COMES_ONCE(void **state)
 	end_all();
 }
 
+/* A request has room for one copy, and all of them need more. */
+static void queue__full_of_copies_GOES_ON(void **state)
+{
+	begin((struct rdmamsg_group_options){ .rate = RDMAMSG_NONE });
+	PUBLISHER->group->on.on_sent = on_sent;
+	for (int round = 0; round < 20; round++) {
+		while (!rdmamsg_group_publish(PUBLISHER->group,
+					      content + published % 256,
+					      length_of(published)))
+			published++;
+		turn(0);
+	}
+	expect_all();
+	WAIT_FOR(PUBLISHER->messages == published);
+	assert_false(PUBLISHER->bad);
+	end_all();
+}
+
+/* ---- publishers that go ------------------------------------------------- */
+
+static struct member *publisher_at(const struct end *m)
+{
+	struct member *p = rdmamsg__member_find(m->group, m->group->publisher);
+
+	assert_non_null(p);
+	return p;
+}
+
+/* As if nothing had come from it for ten seconds. */
+static void look_at_silence(const struct end *m)
+{
+	publisher_at(m)->heard = 0;
+	rdmamsg__timer_set(&m->ctx->loop.timers, &m->group->sweep, 0);
+}
+
+/* The one before stays known, and silent. */
+static void publisher__killed_another_follows_IS_JOINED_ONCE(void **state)
+{
+	begin((struct rdmamsg_group_options){ 0 });
+	publish(20);
+	expect_all();
+	drop(1000000);
+	rdmamsg_close(PUBLISHER->ctx);
+	drop(0);
+	memset(PUBLISHER, 0, sizeof(*PUBLISHER));
+	join(PUBLISHER, (struct rdmamsg_group_options){ 0 });
+	WAIT_FOR(PUBLISHER->joined);
+	for (int i = 1; i <= SUBSCRIBERS; i++)
+		look_at_silence(&all[i]);
+	for (int i = 1; i <= SUBSCRIBERS; i++) {
+		WAIT_FOR(all[i].joined == 2);
+		assert_non_null(strstr(all[i].why.text, "is silent"));
+		all[i].due = all[i].messages = 0;
+	}
+	published = 0;
+	WAIT_FOR(proved() == SUBSCRIBERS);
+	for (int i = 1; i <= SUBSCRIBERS; i++)
+		rdmamsg__timer_set(&all[i].ctx->loop.timers,
+				   &all[i].group->sweep, 0);
+	publish(20);
+	expect_all();
+	for (int i = 1; i <= SUBSCRIBERS; i++)
+		assert_int_equal(all[i].losses, 1);
+	end_all();
+}
+
+static uint8_t datagram[FRAME_HDR_LEN + FRAME_REPORT_LEN];
+
+/* A stranger gives the publisher's address as its own. */
+static void forge(const struct end *to, enum frame_type type)
+{
+	const struct member *p = publisher_at(to);
+	const struct frame f = {
+		.type = type, .flags = FRAME_REPAIRS, .sender = p->who.id,
+		.number = published, .length = 1,
+	};
+	const struct datagram d = {
+		.data = datagram, .len = sizeof(datagram), .from = p->from,
+	};
+
+	memset(datagram, 0, sizeof(datagram));
+	rdmamsg__frame_encode(&f, datagram);
+	rdmamsg__group_unicast(to->group->carrier, &d);
+}
+
+/* It is looked for, and found where it was. */
+static void end__forged_IS_JOINED_AGAIN(void **state)
+{
+	begin((struct rdmamsg_group_options){ 0 });
+	publish(20);
+	expect_all();
+	forge(ONE, FRAME_END);
+	WAIT_FOR(ONE->losses == 1);
+	WAIT_FOR(ONE->joined == 2);
+	publish(20);
+	expect_all();
+	end_all();
+}
+
+/* What only a publisher takes says nothing to a subscriber. */
+static void report__to_a_subscriber_IS_IGNORED(void **state)
+{
+	begin((struct rdmamsg_group_options){ 0 });
+	publish(20);
+	expect_all();
+	forge(ONE, FRAME_REPORT);
+	forge(ONE, FRAME_NACK);
+	assert_false(publisher_at(ONE)->ended);
+	assert_int_equal(ONE->group->state, GROUP_JOINED);
+	publish(20);
+	expect_all();
+	assert_int_equal(ONE->losses, 0);
+	end_all();
+}
+
+/* ---- strangers ---------------------------------------------------------- */
+
+static uint64_t datagrams(void)
+{
+	struct rdmamsg_group_stats st = { .size = sizeof(st) };
+
+	assert_int_equal(rdmamsg_group_get_stats(PUBLISHER->group, &st), 0);
+	return st.sent_datagrams;
+}
+
+/* Nothing goes to an address that a stranger has named. */
+static void report__from_a_forged_address_GETS_NOTHING(void **state)
+{
+	uint64_t before;
+
+	begin((struct rdmamsg_group_options){ 0 });
+	PUBLISHER->group->on.on_sent = on_sent;
+	report(0, 0, NULL);
+	assert_int_equal(PUBLISHER->group->audience->count, SUBSCRIBERS + 1);
+	assert_int_equal(proved(), SUBSCRIBERS);
+	before = datagrams();
+	for (int i = 0; i < 10; i++) {
+		while (length_of(published) > 500)
+			publish(1);
+		before = datagrams();
+		assert_int_equal(rdmamsg_group_publish(PUBLISHER->group,
+				 content + published % 256,
+				 length_of(published)), 0);
+		published++;
+		assert_int_equal(datagrams(), before + SUBSCRIBERS);
+	}
+	expect_all();
+	WAIT_FOR(PUBLISHER->messages == published);
+	end_all();
+}
+
+/* What was published without any subscriber counts for the budget. */
+static void late__nobody_was_there_GETS_ALL(void **state)
+{
+	join_at = AT;
+	published = 0;
+	join(PUBLISHER, (struct rdmamsg_group_options){ 0 });
+	while (!PUBLISHER->joined)
+		assert_true(rdmamsg_wait(PUBLISHER->ctx, 10) >= 0);
+	for (uint32_t n = 0; n < 2000; n++)
+		while (rdmamsg_group_publish(PUBLISHER->group,
+					     content + n % 256, length_of(n)))
+			assert_true(rdmamsg_wait(PUBLISHER->ctx, 1) >= 0);
+	published = 2000;
+	for (int i = 1; i <= SUBSCRIBERS; i++)
+		join(&all[i], (struct rdmamsg_group_options){
+			.backlog = i == 1 ? RDMAMSG_NONE : 0,
+		});
+	WAIT_FOR(ONE->backlogs && ONE->due == published);
+	assert_int_equal(ONE->messages, ONE->backlog);
+	assert_true(ONE->backlog > 1000);
+	assert_int_equal(ONE->gaps, 0);
+	end_all();
+}
+
 static void refuse(const char *address, uint32_t flags, const char *why)
 {
 	const struct rdmamsg_group_options opts = {
@@ -258,6 +445,13 @@ int main(void)
 		cmocka_unit_test(subscriber__leaves_IS_FORGOTTEN),
 		cmocka_unit_test(subscriber__joins_again_MISSES_NOTHING),
 		cmocka_unit_test(on_sent__of_copies_COMES_ONCE),
+		cmocka_unit_test(queue__full_of_copies_GOES_ON),
+		cmocka_unit_test(
+		    publisher__killed_another_follows_IS_JOINED_ONCE),
+		cmocka_unit_test(end__forged_IS_JOINED_AGAIN),
+		cmocka_unit_test(report__to_a_subscriber_IS_IGNORED),
+		cmocka_unit_test(report__from_a_forged_address_GETS_NOTHING),
+		cmocka_unit_test(late__nobody_was_there_GETS_ALL),
 		cmocka_unit_test(address__of_no_use_EINVAL),
 		cmocka_unit_test(subscribers__of_a_full_audience_ARE_REFUSED),
 	};
