@@ -259,36 +259,31 @@ static void request_done(struct carrier *c)
 		rdmamsg__group_was_sent(note.group, note.message);
 }
 
-static struct list *pop(struct list *from)
-{
-	struct list *first = from->next;
-
-	list_del(first);
-	return first;
-}
-
 /*
  * After requests have completed. A group that sends copies may need more room
  * than there is, and then waits for the next completions.
  */
 static void go_on(struct carrier *c)
 {
-	struct list now;
+	uint32_t turns = 0;
+	struct list *n;
 
 	if (unlikely(!list_empty(&c->old_ahs)))
 		rdmamsg__carrier_old_ahs(c, false);
 	if (unlikely(!list_empty(&c->draining)))
 		drain(c);
+	list_for_each(n, &c->waiting)
+		turns++;
 	/* a callback may leave any group, but the carrier stays for now */
-	list_init(&now);
-	while (!list_empty(&c->waiting))
-		list_add_tail(&now, pop(&c->waiting));
-	while (!list_empty(&now) && rdmamsg__carrier_room(c))
-		rdmamsg__group_writable(list_entry(pop(&now),
-						   struct rdmamsg_group,
-						   wait_node));
-	while (!list_empty(&now))
-		list_add_tail(&c->waiting, pop(&now));
+	while (turns-- && !list_empty(&c->waiting) &&
+	       rdmamsg__carrier_room(c)) {
+		struct rdmamsg_group *g = list_first(&c->waiting,
+						     struct rdmamsg_group,
+						     wait_node);
+
+		list_del(&g->wait_node);
+		rdmamsg__group_writable(g);
+	}
 }
 
 /*

@@ -74,6 +74,7 @@ struct member {
 	uint32_t unanswered;		/* the first ones */
 	uint32_t rtt;			/* us; 0: not known */
 	uint32_t token;			/* for the next one, without multicast */
+	bool known;			/* to the publisher, by its token */
 	bool owes;			/* a report, when this one is due: */
 	uint32_t owed;
 	bool owes_now;			/* and one before */
@@ -82,6 +83,9 @@ struct member {
 	bool challenged;		/* it is not answered yet */
 	bool unproven;			/* it may be the replay of another */
 	uint64_t asked_there;		/* us, at another place */
+	uint64_t here;			/* ms, a frame of its place */
+	uint64_t elsewhere;		/* ms, the first since of another; or 0 */
+	uint64_t came;			/* ms, any frame, new or not */
 	uint64_t began;			/* ms, when it was heard first */
 	struct parity *parity;		/* NULL: it has sent none */
 	uint32_t evicted;		/* stream.evicted at the last parity */

@@ -19,7 +19,7 @@
 
 #include <rdmamsg/group.h>
 
-#define ENDS		3	/* END frames at once, because one may be lost */
+#define ENDS		3u	/* END frames at once, because one may be lost */
 #define LATER		2	/* further ones, after a pause each */
 #define LATER_MS	10u	/* the first pause; the next is twice as long */
 #define DRAIN_MS	1000u	/* longest wait for the last completion */
@@ -59,14 +59,17 @@ static bool ends_are_due(struct rdmamsg_group *g)
 {
 	struct timers *timers = &g->ctx->loop.timers;
 	struct carrier *c = g->carrier;
-	const uint32_t count = g->end_rounds ? 1 : ENDS;
+	/* some requests of a queue never complete before others are sent */
+	const uint32_t each = rdmamsg__group_copies(g);
+	const uint32_t most = max(c->send_depth / 4 * 3 / each, 1u);
+	const uint32_t count = g->end_rounds ? 1 : min(most, ENDS);
 
 	if (g->opts.flags & RDMAMSG_GROUP_RAW || g->end_rounds > LATER)
 		return false;
-	if (rdmamsg__carrier_room(c) < min(count * rdmamsg__group_copies(g),
-					   c->send_depth)) {
+	if (rdmamsg__carrier_room(c) < min(count * each, c->send_depth)) {
 		list_add_tail(&c->waiting, &g->wait_node);
-		rdmamsg__timer_set(timers, &g->timer, DRAIN_MS);
+		if (g->timer.pos < 0)
+			rdmamsg__timer_set(timers, &g->timer, DRAIN_MS);
 		return true;
 	}
 	if (send_ends(g, (int)count))

@@ -83,9 +83,14 @@ bool rdmamsg__proof_answered(struct member *m, const struct frame *f)
 void rdmamsg__proof_give(struct rdmamsg_group *g, const struct frame *f,
 			 const struct carrier_peer *at)
 {
+	/* a wish is not answered, and not refused */
+	static const uint8_t offer[FRAME_OFFER_LEN];
+	const bool wishes = f->flags & FRAME_WISH;
 	const struct frame answer = {
 		.type = FRAME_HEARTBEAT, .audience = rdmamsg__subscribers(g),
-		.flags = FRAME_ANSWER | (g->repair ? FRAME_REPAIRS : 0u),
+		.flags = FRAME_ANSWER | (g->repair ? FRAME_REPAIRS : 0u) |
+			 (wishes ? FRAME_WISH : 0u),
+		.data = offer, .data_len = wishes ? sizeof(offer) : 0,
 		.sender = g->id, .number = rdmamsg__group_sent(g),
 		.oldest = rdmamsg__repair_oldest(g),
 		.challenge = f->challenge,

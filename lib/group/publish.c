@@ -175,17 +175,19 @@ static int send_to_one(struct rdmamsg_group *g, uint32_t len,
 	return 0;
 }
 
-/* A copy goes to those whose address is proved, and to which a way is known. */
-static bool gets_copy(const struct subscriber *s)
+/* A copy goes to those whose address is proved. */
+static bool gets_copy(struct rdmamsg_group *g, struct subscriber *s)
 {
-	return s->proved && s->way.ah;
+	return s->proved && rdmamsg__way_to(g, s);
 }
 
 /* Returns the last of them, from 'first' on, or count. */
-static uint32_t last_copy(const struct audience *a, uint32_t first)
+static uint32_t last_copy(struct rdmamsg_group *g, uint32_t first)
 {
+	struct audience *a = g->audience;
+
 	for (uint32_t i = a->count; i-- > 0;)
-		if (gets_copy(&a->members[(first + i) % a->count]))
+		if (gets_copy(g, &a->members[(first + i) % a->count]))
 			return i;
 	return a->count;
 }
@@ -198,21 +200,21 @@ static int __attribute__((noinline))
 send_to_each(struct rdmamsg_group *g, uint32_t len,
 	     const struct carrier_to *to)
 {
-	const struct audience *a = g->audience;
+	struct audience *a = g->audience;
 	const uint32_t first = a->count ? g->copied % a->count : 0;
-	const uint32_t last = last_copy(a, first);
+	const uint32_t last = last_copy(g, first);
 	const uint8_t *from = rdmamsg__carrier_buffer(g->carrier);
 	uint32_t sent = 0;
 	int ret = 0;
 
 	for (uint32_t i = 0; i <= last && i < a->count && !ret; i++) {
-		const struct subscriber *s = &a->members[(first + i) %
-							 a->count];
+		struct subscriber *s = &a->members[(first + i) % a->count];
 		uint8_t *at = rdmamsg__carrier_buffer(g->carrier);
-		struct carrier_to with = s->way;
+		struct carrier_to with;
 
-		if (!gets_copy(s) || !at)
+		if (!gets_copy(g, s) || !at)
 			continue;
+		with = s->way;
 		if (at != from)
 			memcpy(at, from, len);
 		if (i == last) {

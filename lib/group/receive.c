@@ -237,6 +237,8 @@ static bool make_room(struct rdmamsg_group *g, uint64_t now)
 static void set_place(struct member *m, const struct datagram *d)
 {
 	m->from = d->from;
+	m->elsewhere = 0;
+	m->here = rdmamsg__now_ms();
 	rdmamsg__carrier_forget_way(m->group->carrier, &m->way);
 	m->who.qp_num = d->from.qpn;
 	memcpy(m->who.gid, &d->from.gid, sizeof(m->who.gid));
@@ -275,7 +277,7 @@ static struct member *member_new(struct rdmamsg_group *g,
 		free(m);
 		return NULL;
 	}
-	m->heard = m->began = now;
+	m->heard = m->came = m->began = now;
 	m->who.id = f->sender;
 	set_place(m, d);
 	list_add(&g->members, &m->node);
@@ -288,7 +290,12 @@ bool rdmamsg__member_expect(struct rdmamsg_group *g, const struct frame *f,
 			    const struct datagram *d)
 {
 	struct member *m = rdmamsg__member_find(g, f->sender);
+	struct member *before = rdmamsg__member_find(g, g->publisher);
 
+	if (before && before != m && !before->ended) {
+		before->ended = true;
+		g->ended_count++;
+	}
 	if (m)
 		set_place(m, d);
 	else
@@ -297,9 +304,9 @@ bool rdmamsg__member_expect(struct rdmamsg_group *g, const struct frame *f,
 		return false;
 	g->publisher = m->who.id;
 	g->ended_count -= m->ended;
-	m->ended = false;
-	m->token = 0;
-	m->heard = rdmamsg__now_ms();
+	m->ended = m->known = false;
+	m->token = m->rtt = m->unanswered = 0;
+	m->heard = m->came = rdmamsg__now_ms();
 	if (!m->stream.started && !m->wishes && !m->unproven)
 		rdmamsg__stream_begin(&m->stream, f->number, f->number);
 	m->report_at = rdmamsg__now_us();
@@ -341,36 +348,62 @@ static bool may_move(struct member *m, const struct frame *f)
 }
 
 /*
- * Either place may be that of a replay: the one that answers is right. Replays
- * from many places must not make as many reports.
+ * Asks another place, from which frames of the sender come, whether it is there:
+ * then the answer comes from there. Replays from many places must not make as
+ * many reports.
  */
-static void ask_there(struct member *m, const struct datagram *d,
-		      const struct frame *f)
+static void ask_there(struct member *m, const struct datagram *d)
 {
+	const struct carrier_peer from = m->from;
+	const struct carrier_to way = m->way;
 	const uint64_t now = rdmamsg__now_us();
 
-	set_place(m, d);
-	if (f->flags & FRAME_ANSWER || now - m->asked_there < ASK_THERE_US)
+	if (now - m->asked_there < ASK_THERE_US)
 		return;
 	m->asked_there = now;
+	m->came = now / 1000;
+	m->from = d->from;
+	m->way.ah = NULL;
 	rdmamsg__report(m);
+	rdmamsg__carrier_forget_way(m->group->carrier, &m->way);
+	m->from = from;
+	m->way = way;
+}
+
+/* The sender has sent nothing later. */
+static bool tells_new(const struct member *m, const struct frame *f)
+{
+	const struct stream_place heard = m->stream.heard;
+
+	return (int32_t)(f->number - heard.number) > 0 ||
+	       (f->type == FRAME_DATA && f->number == heard.number &&
+		f->index >= heard.index);
+}
+
+static bool is_answer(const struct frame *f)
+{
+	return f->type == FRAME_HEARTBEAT && f->flags & FRAME_ANSWER;
 }
 
 /*
  * With a key nobody forges a frame, and the numbers guard against replays, so
  * that a frame is right wherever it comes from. The sender has moved if it goes
- * on elsewhere.
+ * on elsewhere, or answers from there: see answered().
  */
 static bool sealed_from(struct member *m, const struct datagram *d,
 			const struct frame *f)
 {
-	const uint32_t ahead = f->number - m->stream.next;
+	const uint64_t now = rdmamsg__now_ms();
 
-	if (m->unproven)
-		ask_there(m, d, f);
-	else if (f->type == FRAME_DATA && !(f->flags & FRAME_REPEATED) &&
-		 ahead < AHEAD &&
-		 rdmamsg__member_silence(m, rdmamsg__now_ms()) >= MOVE_MS)
+	if (is_answer(f))
+		return true;
+	if (m->unproven || now - m->here >= MOVE_MS)
+		ask_there(m, d);
+	if (m->unproven || !tells_new(m, f))
+		return true;
+	if (!m->elsewhere)
+		m->elsewhere = now;
+	else if (now - m->elsewhere >= MOVE_MS)
 		set_place(m, d);
 	return true;
 }
@@ -378,8 +411,13 @@ static bool sealed_from(struct member *m, const struct datagram *d,
 static bool is_from(struct member *m, const struct datagram *d,
 		    const struct frame *f)
 {
-	if (likely(is_at(m, &d->from)))
+	if (likely(is_at(m, &d->from))) {
+		if (unlikely(f->sealed)) {
+			m->here = rdmamsg__about_ms();
+			m->elsewhere = 0;
+		}
 		return true;
+	}
 	if (f->sealed)
 		return sealed_from(m, d, f);
 	if (!may_move(m, f)) {
@@ -503,13 +541,8 @@ static void parity(struct member *m, const struct frame *f)
  */
 static bool proves_life(const struct member *m, const struct frame *f)
 {
-	const struct stream *s = &m->stream;
-
-	return likely(!f->sealed) || m->unproven || s->window == 1 ||
-	       m->audience == FRAME_AUDIENCE_MANY ||
-	       (int32_t)(f->number - s->heard.number) > 0 ||
-	       (f->type == FRAME_DATA && f->number == s->heard.number &&
-		f->index >= s->heard.index);
+	return likely(!f->sealed) || m->unproven || m->stream.window == 1 ||
+	       m->audience == FRAME_AUDIENCE_MANY || tells_new(m, f);
 }
 
 static void take(struct member *m, const struct frame *f)
@@ -526,8 +559,9 @@ static void take(struct member *m, const struct frame *f)
 		m->ended = false;
 		g->ended_count--;
 	}
+	m->came = rdmamsg__about_ms();
 	if (proves_life(m, f))
-		m->heard = rdmamsg__about_ms();
+		m->heard = m->came;
 	m->audience = f->audience;
 	if (g->members.next != &m->node) {
 		list_del(&m->node);
@@ -640,22 +674,32 @@ void rdmamsg__group_datagram(struct rdmamsg_group *g,
 		take(m, &f);
 }
 
+/* Copies come when it has been returned, and the next answer shows that. */
+static void return_token(struct member *m, uint32_t token)
+{
+	m->known = m->token == token;
+	if (m->known)
+		return;
+	m->token = token;
+	m->unanswered = 0;
+	rdmamsg__report(m);
+}
+
 /* It may have passed messages on their way to all, so its number is ignored. */
-static void answered(struct member *m, const struct frame *f)
+static void answered(struct member *m, const struct frame *f,
+		     const struct datagram *d)
 {
 	COUNT(m, received_datagrams, 1);
 	if (!rdmamsg__proof_answered(m, f))
 		return;
-	m->heard = rdmamsg__about_ms();
+	if (!is_at(m, &d->from))
+		set_place(m, d);	/* with a key: it has the challenge */
+	m->heard = m->came = rdmamsg__about_ms();
 	m->audience = f->audience;
 	rdmamsg__report_answered(m);
 	rdmamsg__backlog_offered(m, f);
-	/* copies come when it has been returned */
-	if (m->group->unicast && m->token != f->length &&
-	    m->group->state == GROUP_JOINED) {
-		m->token = f->length;
-		rdmamsg__report(m);
-	}
+	if (m->group->unicast && m->group->state == GROUP_JOINED)
+		return_token(m, f->length);
 }
 
 static bool is_for_publisher(const struct frame *f)
@@ -672,11 +716,6 @@ static void for_publisher(struct rdmamsg_group *g, const struct frame *f,
 		rdmamsg__subscriber_report(g, f, d);
 }
 
-static bool is_answer(const struct frame *f)
-{
-	return f->type == FRAME_HEARTBEAT && f->flags & FRAME_ANSWER;
-}
-
 /* Without multicast, all that the publisher sends comes so. */
 static bool is_for_subscriber(const struct rdmamsg_group *g,
 			      const struct frame *f)
@@ -685,10 +724,11 @@ static bool is_for_subscriber(const struct rdmamsg_group *g,
 	       (f->type == FRAME_DATA || is_answer(f) || g->unicast);
 }
 
-static void for_subscriber(struct member *m, const struct frame *f)
+static void for_subscriber(struct member *m, const struct frame *f,
+			   const struct datagram *d)
 {
 	if (is_answer(f))
-		answered(m, f);
+		answered(m, f, d);
 	else
 		take(m, f);
 }
@@ -716,9 +756,14 @@ void rdmamsg__group_unicast(struct carrier *c, const struct datagram *d)
 		}
 		m = is_for_subscriber(g, &f) ?
 		    rdmamsg__member_find(g, f.sender) : NULL;
-		if (m && is_right(g, &f, d) && is_from(m, d, &f))
-			for_subscriber(m, &f);
-		if (m)
-			return;		/* a callback may have left the group */
+		/* strangers can give a group the id of another's sender */
+		if (!m || !is_right(g, &f, d))
+			continue;
+		if (is_from(m, d, &f)) {
+			for_subscriber(m, &f, d);
+			return;
+		}
+		if (g->state != GROUP_JOINED)
+			return;		/* a callback has left it */
 	}
 }

@@ -22,6 +22,7 @@
 #define AGAIN_US	5000u	/* an answer may take, at first; doubles */
 #define LONGEST_US	1000000u
 #define ANSWERED_US	2000u	/* one report is, in so long */
+#define DOUBTED_MS	2000u	/* nothing new, and no answer */
 #define WISHES		8u	/* without an answer, in 1.3 s */
 #define TOGETHER_US	16u	/* times the number of publishers */
 
@@ -91,7 +92,7 @@ static void report(struct member *m, uint64_t now)
 
 	/* it comes again with the next frame */
 	if (m->ended || !reports(m) ||
-	    rdmamsg__member_silence(m, now / 1000) >= SILENT_MS) {
+	    now / 1000 - min(now / 1000, m->came) >= SILENT_MS) {
 		m->report_at = 0;
 		return;
 	}
@@ -99,7 +100,10 @@ static void report(struct member *m, uint64_t now)
 		rdmamsg__backlog_give_up(m);
 	if (g->state != GROUP_JOINED)
 		return;
-	if (m->wishes || m->unproven ||
+	if (m->challenged &&
+	    rdmamsg__member_silence(m, now / 1000) >= DOUBTED_MS)
+		us = min(us, LONGEST_US);
+	if (m->wishes || m->unproven || (g->unicast && !m->known) ||
 	    (!m->rtt && m->audience < FRAME_AUDIENCE_MANY)) {
 		us = min(us, AGAIN_US << min(m->unanswered, 10u));
 		m->unanswered++;
@@ -119,8 +123,9 @@ static void report(struct member *m, uint64_t now)
 void rdmamsg__report(struct member *m)
 {
 	report(m, rdmamsg__now_us());
-	rdmamsg__timer_by(&m->group->ctx->loop.timers, &m->group->report,
-			  m->report_at);
+	if (m->report_at)
+		rdmamsg__timer_by(&m->group->ctx->loop.timers,
+				  &m->group->report, m->report_at);
 }
 
 static void on_timer(struct timer *t)

@@ -26,6 +26,7 @@
 #define RTT_MAX		100000u	/* us, that a subscriber may claim */
 #define ANSWER_LEAST_MS	2u	/* between two answers to a subscriber */
 #define MOVED_MS	100u	/* silent at the old place for so long */
+#define STALE_MS	2500u	/* another may have its place */
 #define STILL_MS	3000u	/* heartbeats come more often */
 #define ASK_LEAST	100u	/* us, between two questions */
 #define ASK_UNKNOWN	10000u	/* while the round trip is not known */
@@ -304,7 +305,8 @@ static void move(struct rdmamsg_group *g, struct subscriber *s,
 static struct subscriber *sealed_place(struct rdmamsg_group *g,
 				       const struct frame *f,
 				       const struct frame_report *r,
-				       const struct carrier_peer *at)
+				       const struct carrier_peer *at,
+				       uint64_t now)
 {
 	struct audience *a = g->audience;
 	struct subscriber *s = with_id(a, r->id);
@@ -313,6 +315,11 @@ static struct subscriber *sealed_place(struct rdmamsg_group *g,
 	if (s && is_replay(s, f, r))
 		return NULL;
 	/* a recorded report must not change what is known of another */
+	if (there && there != s && now - min(now, there->heard) >= STALE_MS) {
+		forget(g, there);
+		s = with_id(a, r->id);	/* the others have moved up */
+		there = NULL;
+	}
 	if (there && there != s) {
 		rdmamsg__proof_give(g, f, at);
 		return NULL;
@@ -344,13 +351,19 @@ static struct subscriber *place_of(struct rdmamsg_group *g,
 	return s ? s : rdmamsg__audience_place(a, at);
 }
 
-/* What is sent to all goes there when it has returned its token. */
-static void prove(struct subscriber *s, const struct frame *f)
+/*
+ * What is sent to all goes there when it has returned its token. Returns true
+ * if it has now.
+ */
+static bool prove(struct subscriber *s, const struct frame *f)
 {
+	const bool before = s->proved;
+
 	s->proved |= s->token && f->length == s->token;
 	while (!s->token &&
 	       getrandom(&s->token, sizeof(s->token), 0) == sizeof(s->token))
 		;
+	return s->proved && !before;
 }
 
 /* Of a way that is old; it stays if there is no other. */
@@ -372,15 +385,15 @@ static void reported(struct rdmamsg_group *g, const struct frame *f,
 {
 	const uint64_t now = rdmamsg__now_ms();
 	const struct frame_report r = rdmamsg__report_decode(f);
-	struct subscriber *s = f->sealed ? sealed_place(g, f, &r, at) :
+	struct subscriber *s = f->sealed ? sealed_place(g, f, &r, at, now) :
 			       place_of(g, at, r.id, now);
 	struct frame_wish w;
-	bool wishes, granted = false;
+	bool wishes, granted, proved;
 
 	if (!s)
 		return;
-	if (g->unicast)
-		prove(s, f);
+	proved = g->unicast && prove(s, f);
+	granted = false;
 	wishes = !rdmamsg__wish_decode(&w, f);
 	if (wishes) {
 		identify(s, &r);
@@ -399,7 +412,7 @@ static void reported(struct rdmamsg_group *g, const struct frame *f,
 	rdmamsg__flow_advanced(g, s);
 	/* answers to a flood of them would leave no room for messages */
 	if (s->reports && now - min(now, s->answered) < ANSWER_LEAST_MS &&
-	    !granted)
+	    !granted && !proved)
 		return;
 	renew_way(g, s, 1000 * now);
 	s->reports++;

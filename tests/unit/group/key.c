@@ -655,6 +655,48 @@ static void key__joined_again_GOES_ON(void **state)
 	end_all();
 }
 
+/* Its place is followed while it goes on, and what is lost is repaired. */
+static void key__joined_again_with_losses_MISSES_NOTHING(void **state)
+{
+	begin(RDMAMSG_GROUP_REPAIR, key);
+	believe();
+	rdmamsg__carrier_lost(PUBLISHER->group->carrier,
+			      RDMAMSG_WHO_NETWORK, RDMAMSG_CAUSE_UNREACHABLE,
+			      -EHOSTUNREACH, "a test");
+	WAIT_FOR(PUBLISHER->joined == 2);
+	drop(50000);
+	for (int i = 0; i < 40; i++) {
+		publish(5);
+		turn(10);
+	}
+	for (int i = 1; i <= SUBSCRIBERS; i++) {
+		WAIT_FOR(all[i].due == published);
+		assert_int_equal(all[i].gaps, 0);
+		assert_false(all[i].bad);
+		WAIT_FOR(publisher_at(&all[i])->from.qpn ==
+			 PUBLISHER->group->carrier->qp->qp_num);
+	}
+	drop(0);
+	end_all();
+}
+
+/* It has nothing to publish: its answer shows where it is. */
+static void key__joined_again_and_idle_IS_FOLLOWED(void **state)
+{
+	begin(RDMAMSG_GROUP_REPAIR, key);
+	believe();
+	for (int i = 1; i <= SUBSCRIBERS; i++)
+		WAIT_FOR(all[i].due == published);
+	rdmamsg__carrier_lost(PUBLISHER->group->carrier,
+			      RDMAMSG_WHO_NETWORK, RDMAMSG_CAUSE_UNREACHABLE,
+			      -EHOSTUNREACH, "a test");
+	WAIT_FOR(PUBLISHER->joined == 2);
+	for (int i = 1; i <= SUBSCRIBERS; i++)
+		WAIT_FOR(publisher_at(&all[i])->from.qpn ==
+			 PUBLISHER->group->carrier->qp->qp_num);
+	end_all();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -665,6 +707,8 @@ int main(void)
 		cmocka_unit_test(key__of_a_file_IS_THE_SAME),
 		cmocka_unit_test(key__of_more_than_254_ARE_ANSWERED),
 		cmocka_unit_test(key__joined_again_GOES_ON),
+		cmocka_unit_test(key__joined_again_with_losses_MISSES_NOTHING),
+		cmocka_unit_test(key__joined_again_and_idle_IS_FOLLOWED),
 		cmocka_unit_test(no_key__SEES_NOTHING),
 		cmocka_unit_test(another_key__SEES_NOTHING),
 		cmocka_unit_test(no_key__publishes_IS_DROPPED),

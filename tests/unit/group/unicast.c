@@ -187,6 +187,23 @@ static void subscriber__joins_again_MISSES_NOTHING(void **state)
 	end_all();
 }
 
+/* The network of the publisher has failed, not that of the others. */
+static void publisher__joins_again_NOBODY_MISSES_ANYTHING(void **state)
+{
+	begin((struct rdmamsg_group_options){ 0 });
+	publish(20);
+	expect_all();
+	rdmamsg__carrier_lost(PUBLISHER->group->carrier, RDMAMSG_WHO_NETWORK,
+			      RDMAMSG_CAUSE_UNREACHABLE, -EHOSTUNREACH,
+			      "a test");
+	WAIT_FOR(PUBLISHER->joined == 2);
+	publish(50);
+	expect_all();
+	for (int i = 1; i <= SUBSCRIBERS; i++)
+		assert_int_equal(all[i].losses, 0);
+	end_all();
+}
+
 static void on_sent(struct rdmamsg_group *group, uint64_t n)
 {
 	struct end *m = rdmamsg_group_user(group);
@@ -444,6 +461,7 @@ int main(void)
 		cmocka_unit_test(publisher__another_follows_IS_FOUND),
 		cmocka_unit_test(subscriber__leaves_IS_FORGOTTEN),
 		cmocka_unit_test(subscriber__joins_again_MISSES_NOTHING),
+		cmocka_unit_test(publisher__joins_again_NOBODY_MISSES_ANYTHING),
 		cmocka_unit_test(on_sent__of_copies_COMES_ONCE),
 		cmocka_unit_test(queue__full_of_copies_GOES_ON),
 		cmocka_unit_test(
