@@ -416,12 +416,7 @@ static void replay__of_the_living_DOES_NOT_TAKE_ITS_PLACE(void **state)
 		.sender = PUBLISHER->group->id, .number = published,
 	}, PUBLISHER->group->seal);
 	to_group(LAST);
-	for (int i = 0; i < 1000 && !is_believed(LAST); i++) {
-		publish(1);
-		to_group(LAST);
-		turn(i % 10 ? 0 : 10);
-	}
-	assert_true(is_believed(LAST));
+	UNTIL_BY((publish(1), to_group(LAST), turn(1)), is_believed(LAST));
 	publish(10);
 	WAIT_FOR(LAST->due == published);
 	assert_false(LAST->bad);
@@ -607,7 +602,7 @@ static void subscriber__without_repair_IS_NOT_COUNTED(void **state)
 	end_all();
 }
 
-/* Replays of the dead from everywhere make no more reports than a clock does. */
+/* Replays of the dead from everywhere make no more reports than a clock. */
 static void replay__from_many_places_MAKES_FEW_REPORTS(void **state)
 {
 	struct member *m;
