@@ -177,6 +177,10 @@ int rdmamsg__carrier_send(struct carrier *c, uint32_t len,
  */
 int rdmamsg__carrier_way(struct carrier *c, const struct carrier_peer *peer,
 			 struct carrier_to *ret);
+/* The same of a peer that has proved its address, so that nothing is refused. */
+int rdmamsg__carrier_known_way(struct carrier *c,
+			       const struct carrier_peer *peer,
+			       struct carrier_to *ret);
 /* Destroys the address handle when no request needs it any more. */
 void rdmamsg__carrier_drop_ah(struct carrier *c, struct ibv_ah *ah);
 /* The same of one that is kept, if it is. */

@@ -182,8 +182,9 @@ void rdmamsg__carrier_old_ahs(struct carrier *c, bool all)
 	}
 }
 
-int rdmamsg__carrier_way(struct carrier *c, const struct carrier_peer *peer,
-			 struct carrier_to *ret)
+int rdmamsg__carrier_known_way(struct carrier *c,
+			       const struct carrier_peer *peer,
+			       struct carrier_to *ret)
 {
 	struct ibv_ah_attr attr = {
 		.grh = {
@@ -194,19 +195,27 @@ int rdmamsg__carrier_way(struct carrier *c, const struct carrier_peer *peer,
 		.src_path_bits = peer->path_bits, .port_num = c->port,
 	};
 	struct ibv_ah *ah;
+	int err = rdmamsg__v_create_ah(c->v, c->dev->pd, &attr, &ah);
+
+	if (!err)
+		*ret = (struct carrier_to){
+			.ah = ah, .qpn = peer->qpn, .qkey = c->qkey,
+		};
+	return err;
+}
+
+int rdmamsg__carrier_way(struct carrier *c, const struct carrier_peer *peer,
+			 struct carrier_to *ret)
+{
 	uint64_t from = rdmamsg__now_ms(), to;
 	int err;
 
 	if (from < c->deaf_until)
 		return -EAGAIN;
-	err = rdmamsg__v_create_ah(c->v, c->dev->pd, &attr, &ah);
+	err = rdmamsg__carrier_known_way(c, peer, ret);
 	to = rdmamsg__now_ms();
 	if (err && to > from)
 		c->deaf_until = to + DEAF * (to - from);
-	if (!err)
-		*ret = (struct carrier_to){
-			.ah = ah, .qpn = peer->qpn, .qkey = c->qkey,
-		};
 	return err;
 }
 

@@ -461,6 +461,8 @@ void rdmamsg__report_joined(struct rdmamsg_group *g);
 void rdmamsg__report_heard(struct member *m);
 /* Reports now. */
 void rdmamsg__report(struct member *m);
+/* Likewise to another place, and its own is due as before. */
+void rdmamsg__report_to(struct member *m, const struct carrier_peer *at);
 /*
  * It wants a report once the program was given all below this number, and one
  * at once if 'now'.

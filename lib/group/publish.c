@@ -175,10 +175,17 @@ static int send_to_one(struct rdmamsg_group *g, uint32_t len,
 	return 0;
 }
 
-/* A copy goes to those whose address is proved. */
+/*
+ * A copy goes to those whose address is proved. One that is gone costs a wait,
+ * and has to prove it again.
+ */
 static bool gets_copy(struct rdmamsg_group *g, struct subscriber *s)
 {
-	return s->proved && rdmamsg__way_to(g, s);
+	if (s->proved && !s->way.ah)
+		s->proved = !rdmamsg__try(
+			rdmamsg__carrier_known_way(g->carrier, &s->at,
+						   &s->way));
+	return s->proved;
 }
 
 /* Returns the last of them, from 'first' on, or count. */

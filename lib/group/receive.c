@@ -106,6 +106,7 @@ static void skip(struct rdmamsg_group *g, uint64_t stood, uint64_t now)
 		struct member *m = list_entry(n, struct member, node);
 
 		m->heard = min(m->heard + stood, now);
+		m->came = min(m->came + stood, now);
 	}
 }
 
@@ -354,20 +355,12 @@ static bool may_move(struct member *m, const struct frame *f)
  */
 static void ask_there(struct member *m, const struct datagram *d)
 {
-	const struct carrier_peer from = m->from;
-	const struct carrier_to way = m->way;
 	const uint64_t now = rdmamsg__now_us();
 
 	if (now - m->asked_there < ASK_THERE_US)
 		return;
 	m->asked_there = now;
-	m->came = now / 1000;
-	m->from = d->from;
-	m->way.ah = NULL;
-	rdmamsg__report(m);
-	rdmamsg__carrier_forget_way(m->group->carrier, &m->way);
-	m->from = from;
-	m->way = way;
+	rdmamsg__report_to(m, &d->from);
 }
 
 /* The sender has sent nothing later. */

@@ -47,8 +47,9 @@ static void set_timer(struct rdmamsg_group *g)
 		rdmamsg__timer_by(&g->ctx->loop.timers, &g->report, first);
 }
 
+/* way: NULL for the one to its place */
 static void send_report(struct rdmamsg_group *g, struct member *m,
-			uint8_t flags)
+			const struct carrier_to *way, uint8_t flags)
 {
 	const struct frame_report r = {
 		.id = g->report_id, .rtt = m->rtt,
@@ -76,7 +77,10 @@ static void send_report(struct rdmamsg_group *g, struct member *m,
 	rdmamsg__report_encode(&r, payload);
 	rdmamsg__wish_encode(&w, payload + FRAME_REPORT_LEN);
 	rdmamsg__tag_encode(g->opts.tag, payload + tag_at);
-	(void)rdmamsg__member_send(m, &f);
+	if (way)
+		(void)rdmamsg__try(rdmamsg__group_send_frame(g, way, &f));
+	else
+		(void)rdmamsg__member_send(m, &f);
 }
 
 /* A random time around this one, so that subscribers do not report together. */
@@ -117,7 +121,7 @@ static void report(struct member *m, uint64_t now)
 	if (now - m->reported_at >= ANSWERED_US)
 		m->reported_at = now;
 	m->report_at = now + about(g, us);
-	send_report(g, m, 0);
+	send_report(g, m, NULL, 0);
 }
 
 void rdmamsg__report(struct member *m)
@@ -126,6 +130,18 @@ void rdmamsg__report(struct member *m)
 	if (m->report_at)
 		rdmamsg__timer_by(&m->group->ctx->loop.timers,
 				  &m->group->report, m->report_at);
+}
+
+void rdmamsg__report_to(struct member *m, const struct carrier_peer *at)
+{
+	struct rdmamsg_group *g = m->group;
+	struct carrier_to way;
+
+	if (!reports(m) || m->ended || g->state != GROUP_JOINED ||
+	    rdmamsg__try(rdmamsg__carrier_way(g->carrier, at, &way)))
+		return;
+	send_report(g, m, &way, 0);
+	rdmamsg__carrier_drop_ah(g->carrier, way.ah);
 }
 
 static void on_timer(struct timer *t)
@@ -185,7 +201,7 @@ static void report_owed(struct member *m)
 	m->owes = !is_there;
 	m->owes_now = false;
 	if (rdmamsg__audience_is_few(m->audience)) {
-		report(m, now);
+		rdmamsg__report(m);
 		return;
 	}
 	m->report_at = now + 1 + rdmamsg__random_below(&g->seed,
@@ -202,7 +218,7 @@ void rdmamsg__report_left(struct rdmamsg_group *g)
 		struct member *m = list_entry(n, struct member, node);
 
 		if (m->reports && !m->ended)
-			send_report(g, m, FRAME_LEFT);
+			send_report(g, m, NULL, FRAME_LEFT);
 	}
 }
 

@@ -527,6 +527,7 @@ static void replay__of_a_heartbeat_CHANGES_NOTHING(void **state)
 {
 	struct carrier_peer at;
 	struct member *p;
+	uint64_t due;
 
 	begin(RDMAMSG_GROUP_REPAIR, key);
 	believe();
@@ -534,7 +535,10 @@ static void replay__of_a_heartbeat_CHANGES_NOTHING(void **state)
 	p = publisher_at(ONE);
 	at = p->from;
 	p->heard -= 5000;
+	due = p->report_at;
+	assert_true(due);
 	for (int i = 0; i < 100; i++) {
+		p->here = p->asked_there = 0;	/* so that it is asked for */
 		const uint64_t heard = p->heard;
 
 		encode((struct frame){
@@ -545,6 +549,8 @@ static void replay__of_a_heartbeat_CHANGES_NOTHING(void **state)
 		to_group(ONE);
 		assert_int_equal(p->heard, heard);
 	}
+	/* nor is the report put off that its own place gets */
+	assert_true(p->report_at == due);
 	assert_memory_equal(&at.gid, &p->from.gid, sizeof(at.gid));
 	assert_int_equal(at.qpn, p->from.qpn);
 	publish(10);
