@@ -16,6 +16,7 @@
 #define ONE		(&all[1])
 #define LAST		(&all[SUBSCRIBERS])
 #define SENDER		54u		/* the id of a stranger's frames */
+#define FAKE		0x100000u	/* first queue pair of subscribers */
 
 static const char key[] = "a key of the group", other[] = "another key of it";
 
@@ -236,7 +237,7 @@ static void key__of_more_than_254_ARE_ANSWERED(void **state)
 		struct subscriber *s = &a->members[a->count++];
 
 		*s = (struct subscriber){
-			.at.qpn = 0x100000 + a->count,
+			.at.qpn = FAKE + a->count,
 			.heard = rdmamsg__now_ms() + 600000,
 		};
 	}
@@ -244,7 +245,9 @@ static void key__of_more_than_254_ARE_ANSWERED(void **state)
 	WAIT_FOR(LAST->joined);
 	publish(1);
 	WAIT_FOR(is_believed(LAST));
-	a->count = 0;
+	/* the others have ways, which are to be dropped */
+	while (a->count && a->members[a->count - 1].at.qpn >= FAKE)
+		a->count--;
 	end_all();
 }
 
@@ -611,7 +614,9 @@ static void subscriber__without_repair_IS_NOT_COUNTED(void **state)
 /* Replays of the dead from everywhere make no more reports than a clock. */
 static void replay__from_many_places_MAKES_FEW_REPORTS(void **state)
 {
-	struct member *m;
+	const struct carrier *c;
+	uint64_t since;
+	uint32_t sent;
 
 	begin(RDMAMSG_GROUP_REPAIR, key);
 	believe();
@@ -620,9 +625,9 @@ static void replay__from_many_places_MAKES_FEW_REPORTS(void **state)
 		.flags = FRAME_REPAIRS,
 	}, PUBLISHER->group->seal);
 	to_group(ONE);
-	m = rdmamsg__member_find(ONE->group, SENDER);
-	assert_non_null(m);
-	m->asked_there = rdmamsg__now_us() + 1000000;
+	c = ONE->group->carrier;
+	sent = c->sent;
+	since = rdmamsg__now_us();
 	for (uint32_t i = 0; i < 1000; i++) {
 		const struct datagram d = {
 			.data = datagram, .len = datagram_len,
@@ -630,10 +635,10 @@ static void replay__from_many_places_MAKES_FEW_REPORTS(void **state)
 				  .qpn = 0x10000 + i % 2 },
 		};
 
-		m->asked_there = rdmamsg__now_us();
 		rdmamsg__group_datagram(ONE->group, &d);
 	}
-	assert_int_equal(m->reports, 0);
+	assert_true(c->sent - sent <=
+		    (rdmamsg__now_us() - since) / 2000 + 2);
 	end_all();
 }
 
