@@ -2908,7 +2908,7 @@ topic_backlog()
 	rm input
 }
 
-# Whoever does not have the key sees nothing, and is told why.
+# Subscribers without the key see nothing, and are told why.
 topic_key()
 {
 	printf 'the key of the group' >key

@@ -123,15 +123,9 @@ struct rdmamsg_options {
 	const void *key;
 	size_t key_len;
 	const char *key_file;
-	/*
-	 * Most connections at a time of endpoints with 'on_demand', and
-	 * initiators of endpoints with 'dc'; no limit. -EOPNOTSUPP as yet.
-	 */
+	/* of endpoints with 'on_demand' or 'dc'; -EOPNOTSUPP as yet */
 	uint32_t max_lanes;
-	/*
-	 * Datagrams a second that all groups of the context publish together,
-	 * besides the rate of each; 0: no limit. 100..100000000
-	 */
+	/* datagrams/s of all groups together; no limit, 100..100000000 */
 	uint32_t group_rate;
 };
 

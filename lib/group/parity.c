@@ -104,7 +104,7 @@ static bool is_usable(const struct parity *p, const struct frame_parity *b,
 			      !is_before(last, p->last)));
 }
 
-/* What the sums say of the missing fragment must make sense. */
+/* The sums describe the missing fragment, which must make sense. */
 static bool describe(struct parity *p, const struct frame *f,
 		     struct stream_place first, struct stream_place last,
 		     struct frame *ret)

@@ -343,7 +343,7 @@ static int send_fragment(struct rdmamsg_group *g, const struct carrier_to *to,
 
 /* ---- parity ------------------------------------------------------------ */
 
-/* What cannot be sent is left out: subscribers ask, then. */
+/* A parity that cannot be sent is left out: subscribers ask, then. */
 static void send_parity(struct rdmamsg_group *g)
 {
 	struct frame f = {

@@ -350,8 +350,8 @@ static bool may_move(struct member *m, const struct frame *f)
 
 /*
  * Asks another place, from which frames of the sender come, whether it is
- * there: then the answer comes from there. Replays from many places must not make as
- * many reports.
+ * there: then the answer comes from there. Replays from many places must not
+ * make as many reports.
  */
 static void ask_there(struct member *m, const struct datagram *d)
 {

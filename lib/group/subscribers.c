@@ -352,8 +352,8 @@ static struct subscriber *place_of(struct rdmamsg_group *g,
 }
 
 /*
- * What is sent to all goes there when it has returned its token. Returns true
- * if it has now.
+ * Copies go to a subscriber when it has returned its token. Returns true if it
+ * has with this report.
  */
 static bool prove(struct subscriber *s, const struct frame *f)
 {

@@ -9,7 +9,6 @@
 #include "group/group.h"
 #include "soft/control/soft_ctl.h"
 
-#define TURNS	20000		/* enough for all that is on its way */
 #define BEAT_US	10000u		/* longest pause before a heartbeat */
 
 static uint64_t now = 1000000;	/* us */
@@ -35,22 +34,6 @@ static void drop_all(bool on)
 	assert_int_equal(soft_ctl_open(NULL, &ctl), 0);
 	assert_int_equal(soft_ctl_faults(ctl, SOFT_CTL_ALL, &f), 0);
 	soft_ctl_close(ctl);
-}
-
-static bool all_due(uint32_t number)
-{
-	for (int i = 1; i <= SUBSCRIBERS; i++)
-		if (all[i].due != number)
-			return false;
-	return true;
-}
-
-/* Lets all work while no time passes. */
-static bool comes_at_once(uint32_t number)
-{
-	for (int i = 0; i < TURNS && !all_due(number); i++)
-		turn(i % 64 == 63);
-	return all_due(number);
 }
 
 static uint32_t longest_rtt(void)

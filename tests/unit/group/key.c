@@ -132,7 +132,7 @@ static void key__with_losses_IS_EXACT(void **state)
 	end_all();
 }
 
-/* What comes before the proof is lost. */
+/* Messages before the proof are lost. */
 static void key__without_repair_ARRIVES(void **state)
 {
 	begin(0, key);
@@ -148,7 +148,7 @@ static void key__without_repair_ARRIVES(void **state)
 	end_all();
 }
 
-/* What comes before the proof is repaired. */
+/* Messages before the proof are repaired. */
 static void key__published_at_once_IS_ALL(void **state)
 {
 	for (int round = 0; round < 5; round++) {
@@ -403,7 +403,7 @@ static void replay__of_an_answer_IS_NOT_BELIEVED(void **state)
 	end_all();
 }
 
-/* Who replays frames of a living sender to one that joins is not its place. */
+/* A stranger that replays frames of a living sender is not its place. */
 static void replay__of_the_living_DOES_NOT_TAKE_ITS_PLACE(void **state)
 {
 	begin(RDMAMSG_GROUP_REPAIR, key);
@@ -562,7 +562,7 @@ static void replay__of_a_heartbeat_CHANGES_NOTHING(void **state)
 	end_all();
 }
 
-/* What one subscriber has said is not said for another at its address. */
+/* The report of one subscriber says nothing of another at its address. */
 static void replay__of_another_at_a_place_CHANGES_NOTHING(void **state)
 {
 	static const uint8_t payload[FRAME_REPORT_LEN] = { STRANGER };

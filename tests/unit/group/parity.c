@@ -10,7 +10,6 @@
 
 #define BLOCK	4u
 #define SIZE	100u			/* bytes of a fragment, in blocks alone */
-#define TURNS	20000			/* enough for all that is on its way */
 
 static uint64_t now = 1000000;	/* us */
 
@@ -182,22 +181,6 @@ static struct member *sender_at(const struct end *m)
 	return list_entry(first, struct member, node);
 }
 
-static bool all_due(uint32_t number)
-{
-	for (int i = 1; i <= SUBSCRIBERS; i++)
-		if (all[i].due != number)
-			return false;
-	return true;
-}
-
-/* Lets all work while no time passes. */
-static bool comes_at_once(uint32_t number)
-{
-	for (int i = 0; i < TURNS && !all_due(number); i++)
-		turn(i % 64 == 63);
-	return all_due(number);
-}
-
 static bool know_each_other(void)
 {
 	for (int i = 1; i <= SUBSCRIBERS; i++)
@@ -361,7 +344,7 @@ static void loss__of_the_parity_too_IS_ASKED_FOR(void **state)
 	expect_right();
 }
 
-/* What was taken out of a stream may come again, and be in the sum twice. */
+/* Fragments that a stream has put out may come again, and be summed twice. */
 static void loss__where_parts_were_taken_out_IS_ASKED_FOR(void **state)
 {
 	begin(NULL);

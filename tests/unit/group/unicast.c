@@ -323,7 +323,7 @@ static void end__forged_IS_JOINED_AGAIN(void **state)
 	end_all();
 }
 
-/* What only a publisher takes says nothing to a subscriber. */
+/* Reports and NACKs, which publishers take, say nothing to a subscriber. */
 static void report__to_a_subscriber_IS_IGNORED(void **state)
 {
 	begin((struct rdmamsg_group_options){ 0 });
@@ -375,7 +375,7 @@ static void report__from_a_forged_address_GETS_NOTHING(void **state)
 	end_all();
 }
 
-/* What was published without any subscriber counts for the budget. */
+/* Messages that nobody was there for count for the budget. */
 static void late__nobody_was_there_GETS_ALL(void **state)
 {
 	join_at = AT;
