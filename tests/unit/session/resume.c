@@ -72,12 +72,25 @@ static void idle__lane_lost_GOES_ON(void **state)
 	close_both();
 }
 
+/* One side works, and now and then both do: all is well so far. */
+static void work_at_random(unsigned int *seed, unsigned int *rounds)
+{
+	assert_true(rdmamsg_process(rand_r(seed) & 1 ? client.ctx :
+				    server.ctx) >= 0);
+	if (++*rounds % 16 == 0)
+		both();
+	assert_false(flows[0].bad);
+	assert_false(flows[1].bad);
+	if (client.closed || server.closed)
+		fail_msg("closed: %s / %s", client.why.text, server.why.text);
+}
+
 static void traffic(struct rdmamsg_ep_options *opts, uint32_t count,
 		    unsigned int every)
 {
 	const char *given = getenv("RESUME_SEED");
 	unsigned int seed = given ? (unsigned int)atoi(given) : 1;
-	uint32_t rounds = 0;
+	unsigned int rounds = 0;
 
 	connect_both(opts);
 	flows[0].end = flows[1].end = count;
@@ -90,15 +103,7 @@ static void traffic(struct rdmamsg_ep_options *opts, uint32_t count,
 			lose(&client);
 			lose(&server);
 		}
-		assert_true(rdmamsg_process(rand_r(&seed) & 1 ? client.ctx :
-					    server.ctx) >= 0);
-		if (++rounds % 16 == 0)
-			both();
-		assert_false(flows[0].bad);
-		assert_false(flows[1].bad);
-		if (client.closed || server.closed)
-			fail_msg("closed: %s / %s", client.why.text,
-				 server.why.text);
+		work_at_random(&seed, &rounds);
 	}
 	assert_true(resumed[0] > 0);
 	close_both();
@@ -246,14 +251,7 @@ static void repeats(uint32_t flags)
 		send_some(&server, (unsigned int)rand_r(&seed) % 8);
 		if (rand_r(&seed) % 60 == 0)
 			done += send_as_the_last(done % 2 ? &client : &server);
-		assert_true(rdmamsg_process(rand_r(&seed) & 1 ? client.ctx :
-					    server.ctx) >= 0);
-		if (++rounds % 16 == 0)
-			both();
-		assert_false(flows[0].bad || flows[1].bad);
-		if (client.closed || server.closed)
-			fail_msg("closed: %s / %s", client.why.text,
-				 server.why.text);
+		work_at_random(&seed, &rounds);
 	}
 	assert_true(done > 3);
 	assert_true(resumed[0] > 3);
@@ -422,14 +420,7 @@ static void callbacks__send_while_lanes_are_lost_EXACTLY_ONCE(void **state)
 			(void)rdmamsg_process(server.ctx);
 			lose(&client);
 		}
-		assert_true(rdmamsg_process(rand_r(&seed) & 1 ? client.ctx :
-					    server.ctx) >= 0);
-		if (++rounds % 16 == 0)
-			both();
-		assert_false(flows[0].bad || flows[1].bad);
-		if (client.closed || server.closed)
-			fail_msg("closed: %s / %s", client.why.text,
-				 server.why.text);
+		work_at_random(&seed, &rounds);
 	}
 	assert_true(resumed[0] > 0);
 	lost_qp = 0;
