@@ -205,6 +205,42 @@ static void members__ARE_SEEN(void **state)
 	end_all();
 }
 
+/*
+ * A subscriber that joins while questions are asked: its report on request is
+ * followed by others, so that it is not forgotten.
+ */
+static void report__on_request_IS_FOLLOWED_BY_OTHERS(void **state)
+{
+	struct end *last = &all[LAST];
+	const struct carrier *c;
+	uint8_t bytes[FRAME_HDR_LEN];
+	struct datagram d = { .data = bytes, .len = sizeof(bytes) };
+	struct member *m;
+
+	begin();
+	c = all[0].group->carrier;
+	rdmamsg_close(last->ctx);
+	join_one(last, (struct rdmamsg_group_options){
+		.flags = RDMAMSG_GROUP_REPAIR | RDMAMSG_GROUP_SUBSCRIBE,
+	});
+	WAIT_FOR(last->joined);
+	rdmamsg__frame_encode(&(struct frame){
+		.type = FRAME_HEARTBEAT, .flags = FRAME_REPAIRS | FRAME_ASKS,
+		.sender = all[0].group->id, .number = published,
+		.oldest = published, .audience = SUBSCRIBERS,
+	}, bytes);
+	d.from = (struct carrier_peer){
+		.gid = c->sgid, .qpn = c->qp->qp_num,
+	};
+	rdmamsg__group_datagram(last->group, &d);
+	m = rdmamsg__member_find(last->group, all[0].group->id);
+	assert_non_null(m);
+	assert_int_equal(m->reports, 1);
+	assert_true(m->report_at);
+	assert_true(last->group->report.pos >= 0);
+	end_all();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -215,6 +251,7 @@ int main(void)
 		cmocka_unit_test(flush__nobody_IS_OVER_AT_ONCE),
 		cmocka_unit_test(flush__left_meanwhile_IS_TOLD_FIRST),
 		cmocka_unit_test(flush__wrong_FAILS),
+		cmocka_unit_test(report__on_request_IS_FOLLOWED_BY_OTHERS),
 		cmocka_unit_test(members__ARE_SEEN),
 	};
 
