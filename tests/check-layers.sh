@@ -27,12 +27,14 @@ lib/qp: lib/base lib/wire lib/device lib/memory lib/lane lib/session cm/oob
 lib/group: lib/base lib/wire lib/device lib/memory lib/session cm cm/rdma
 lib/loop: lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided lib/qp lib/group lib/chain lib/dc cm cm/rdma
 lib/soft/fabric: lib/base
+lib/soft/net: lib/base lib/soft/fabric
 lib/soft/verbs: lib/base lib/soft/fabric
 lib/soft/engine: lib/base lib/soft/fabric lib/soft/verbs
-lib/soft/cm: lib/base lib/soft/fabric lib/soft/verbs lib/soft/engine
+lib/soft/transport: lib/base lib/soft/fabric lib/soft/net lib/soft/verbs lib/soft/engine
+lib/soft/cm: lib/base lib/soft/fabric lib/soft/net lib/soft/verbs lib/soft/engine
 lib/soft/cma: lib/base lib/soft/fabric lib/soft/verbs lib/soft/cm
 lib/soft/control: lib/base lib/soft/fabric lib/soft/verbs lib/soft/engine lib/soft/cm
-lib/soft: lib/soft/fabric lib/soft/verbs lib/soft/engine lib/soft/cm lib/soft/cma lib/soft/control
+lib/soft: lib/soft/fabric lib/soft/net lib/soft/verbs lib/soft/engine lib/soft/transport lib/soft/cm lib/soft/cma lib/soft/control
 lib/soft/preload: lib/base lib/soft lib/soft/fabric lib/soft/verbs lib/soft/cm lib/soft/control
 lib/soft/tools: lib/soft/control
 '

@@ -17,6 +17,8 @@
 #include "soft/engine/req.h"
 #include "soft/engine/resp.h"
 #include "soft/fabric/upward.h"
+#include "soft/net/net.h"
+#include "soft/transport/far.h"
 #include "soft/verbs/cq.h"
 #include "soft/verbs/ctx.h"
 #include "soft/verbs/upward.h"
@@ -37,8 +39,25 @@ static void ports(struct soft_dev *dev, const struct soft_faults *were)
 	soft_linger_ports(dev);
 }
 
+/* Packets first: they bring work for queue pairs. */
+static bool progress(struct soft_dev *dev)
+{
+	const bool any = dev->net && soft_net_receive(dev);
+
+	return soft_progress(dev) || any;
+}
+
+static void packet(struct soft_dev *dev, const struct soft_path *back,
+		   const struct packet *p)
+{
+	if (p->flags & PACKET_F_DETH && p->dst == SOFT_QPN_CM)
+		soft_cm_packet(dev, back, p);
+	else
+		soft_far_packet(dev, back, p);
+}
+
 static const struct soft_fabric_upward fabric_up = {
-	.progress = soft_progress,
+	.progress = progress,
 	.woken = soft_push_woken,
 	.overrun = soft_cq_overruns,
 	.wire_down = wire_down,
@@ -46,16 +65,26 @@ static const struct soft_fabric_upward fabric_up = {
 	.on_control = soft_ctl_asked,
 	.ports = ports,
 	.forked = soft_ctx_forked,
+	.net_packet = packet,
+	.net_room = soft_far_room,
+	.net_refused = soft_cm_refused,
+	.net_watch = soft_net_watch,
+	.net_flush = soft_net_flush,
+	.net_close = soft_net_close,
 };
 
 static const struct soft_verbs_upward verbs_up = {
-	.progress = soft_progress,
+	.progress = progress,
 	.push = soft_req_push,
 	.answer = soft_resp_push,
 	.timer = soft_req_timer,
 	.migrate = soft_apm_set,
 	.hang_up = soft_cm_iwarp_qp_over,
 	.dc_over = soft_dc_over,
+	.far_up = soft_far_up,
+	.far_down = soft_far_down,
+	.far_push = soft_far_push,
+	.far_answer = soft_far_answer,
 };
 
 static void set_tables(void)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Commands: resolving addresses. The device reaches only this host. */
 #include "soft/cm/id.h"
+#include "soft/cm/far.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -115,7 +116,7 @@ static bool match(const struct sockaddr_storage *src,
 /*
  * Returns 0 if the device reaches id->dst, -ENODEV if it does not, or -errno.
  */
-static int find_dst(const struct soft_cm_id *id)
+static int find_dst(struct soft_cm_id *id)
 {
 	int ret;
 
@@ -124,7 +125,7 @@ static int find_dst(const struct soft_cm_id *id)
 	if (is_group(&id->dst) && soft_cm_is_ud(id))
 		return 0;
 	ret = soft_cm_local(id, &id->dst, false);
-	return ret == -EADDRNOTAVAIL ? -ENODEV : ret;
+	return ret == -EADDRNOTAVAIL ? soft_cm_far_resolve(id) : ret;
 }
 
 /* Copies an address of the id's family. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Commands: files, ids, events, options. */
 #include "soft/cm/id.h"
+#include "soft/cm/far.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -102,6 +103,7 @@ void soft_cm_id_free(struct soft_cm_id *id)
 		/* freeing the child may have removed the next event */
 		t = id->file->events.next;
 	}
+	soft_cm_far_free(id);
 	soft_wire_put(dev, id->wire);
 	rdmamsg__handle_take(&dev->cm_table, id, id->handle >> 8);
 	list_del(&id->node);
@@ -200,6 +202,8 @@ static void on_timer(struct soft_dev *dev, struct soft_timer *t)
 {
 	struct soft_cm_id *id = list_entry(t, struct soft_cm_id, timer);
 
+	if (id->far && soft_cm_far_again(id))
+		return;
 	switch (id->state) {
 	case SOFT_CM_LOOKUP:
 		if (id->lookup.fd < 0) {
@@ -210,6 +214,7 @@ static void on_timer(struct soft_dev *dev, struct soft_timer *t)
 		soft_cm_not_found(id, -ETIMEDOUT);
 		break;
 	case SOFT_CM_REQ_SENT:
+	case SOFT_CM_REP_SENT:		/* far: its answer is lost */
 		soft_cm_not_found(id, -ETIMEDOUT);
 		break;
 	case SOFT_CM_DREQ_SENT:
@@ -217,7 +222,9 @@ static void on_timer(struct soft_dev *dev, struct soft_timer *t)
 		soft_cm_raise(id, RDMA_CM_EVENT_DISCONNECTED, -ETIMEDOUT);
 		break;
 	case SOFT_CM_CONNECTED:
-		soft_cm_iwarp_end(id);
+		/* far: the timer of the reply that is answered now */
+		if (!id->far)
+			soft_cm_iwarp_end(id);
 		break;
 	case SOFT_CM_OVER:
 		soft_cm_raise(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
@@ -515,7 +522,7 @@ int soft_cm_init_qp_attr(struct soft_cm_file *file,
 				   IBV_QP_MAX_DEST_RD_ATOMIC |
 				   IBV_QP_MIN_RNR_TIMER;
 		soft_cm_ah(id, &a->ah_attr);
-		a->path_mtu = IBV_MTU_4096;
+		a->path_mtu = id->far ? id->far->mtu : IBV_MTU_4096;
 		a->dest_qp_num = id->peer_qpn;
 		a->rq_psn = id->peer_psn;
 		a->max_dest_rd_atomic = id->responder_resources;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "soft/cm/far.h"
 #include "soft/fabric/gid.h"
 #include "soft/fabric/limits.h"
 #include "soft/fabric/wire.h"
@@ -34,10 +35,12 @@ void soft_cm_msg_init(struct soft_cm_msg *m, const struct soft_cm_id *id,
 
 static int send_msg(struct soft_cm_id *id, const struct soft_cm_msg *m)
 {
-	if (!id->wire)
+	if (!id->wire && !id->far)
 		return -ECONNRESET;
 	if (!soft_cm_carried(id->file->dev))
 		return 0;		/* the port loses the message */
+	if (id->far)
+		return soft_cm_far_send(id, m);
 	return soft_wire_send(id->file->dev, id->wire, &m->hdr, sizeof(*m));
 }
 
@@ -223,7 +226,10 @@ int soft_cm_connect(struct soft_cm_file *file,
 	id->wildcard = false;
 	id->tries = 0;
 	id->refusals = 0;
-	soft_cm_lookup(id);
+	if (id->far)
+		soft_cm_far_connect(id);
+	else
+		soft_cm_lookup(id);
 out:
 	soft_unlock(file->dev);
 	return ret;
@@ -369,6 +375,7 @@ int soft_cm_disconnect(struct soft_cm_file *file,
 		}
 		id->state = SOFT_CM_DREQ_SENT;
 		soft_timer_set(file->dev, &id->timer, DREQ_NS);
+		/* a far peer is asked more than once in that time */
 		(void)soft_cm_send(id, SOFT_MSG_DREQ, 0);
 		break;
 	case SOFT_CM_DREQ_RCVD:

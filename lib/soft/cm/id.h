@@ -25,6 +25,9 @@
 #include "soft/fabric/msg.h"
 #include "soft/fabric/thread.h"
 
+struct packet;
+struct soft_cm_far;
+struct soft_path;
 struct soft_qp;
 struct soft_wire;
 
@@ -71,6 +74,8 @@ struct soft_cm_id {
 	struct soft_timer timer;
 	uint32_t events_reported;
 	bool fin_waits;			/* iWARP: for the port to be up */
+	struct soft_cm_far *far;	/* far.h: the peer is on another host */
+	bool passive;			/* far: the peer has asked */
 };
 
 struct soft_cm_event {
@@ -238,6 +243,10 @@ void soft_cm_leave_all(struct soft_cm_id *id);
 void soft_cm_message(struct soft_dev *dev, struct soft_wire *w,
 		     const struct soft_msg *msg, size_t len);
 void soft_cm_wire_down(struct soft_dev *dev, struct soft_wire *w);
+/* far.c: a packet for the connection manager; no process is there. */
+void soft_cm_packet(struct soft_dev *dev, const struct soft_path *back,
+		    const struct packet *p);
+void soft_cm_refused(struct soft_dev *dev, const uint8_t to[16]);
 /* iwarp.c: of struct soft_verbs_upward */
 void soft_cm_iwarp_qp_over(struct soft_dev *dev, struct soft_qp *qp);
 /* The device was removed: raises DEVICE_REMOVAL on every id that used it. */

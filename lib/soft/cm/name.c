@@ -5,6 +5,7 @@
  * socket gets the number of the listener's node.
  */
 #include "soft/cm/id.h"
+#include "soft/cm/far.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -343,6 +344,7 @@ int soft_cm_listen(struct soft_cm_file *file, const struct rdma_ucm_listen *cmd)
 		id->backlog = cmd->backlog && cmd->backlog < 1024 ?
 			      cmd->backlog : 1024;
 		id->state = SOFT_CM_LISTEN;
+		soft_cm_far_listen(id);
 	}
 	soft_unlock(file->dev);
 	return ret;

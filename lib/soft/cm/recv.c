@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Messages from the peer, and the end of its process. */
 #include "soft/cm/id.h"
+#include "soft/cm/far.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "soft/engine/linger.h"
@@ -43,14 +45,14 @@ static void fill_conn(struct soft_cm_event *ev, const struct soft_cm_msg *m,
 
 /* ---- requests --------------------------------------------------------- */
 
-static void answer(struct soft_dev *dev, struct soft_wire *w,
+static void answer(struct soft_dev *dev, const struct soft_cm_from *from,
 		   const struct soft_cm_msg *to, enum soft_msg_type type,
 		   uint8_t reason)
 {
 	struct soft_cm_msg m;
 
 	/* limit the outbox of a peer that does not read */
-	if (w->letters >= SOFT_QPS)
+	if (from->wire && from->wire->letters >= SOFT_QPS)
 		return;
 	memset(&m, 0, sizeof(m));
 	m.hdr.magic = SOFT_MSG_MAGIC;
@@ -59,10 +61,24 @@ static void answer(struct soft_dev *dev, struct soft_wire *w,
 	m.hdr.to = to->hdr.from;
 	m.iwarp = dev->iwarp;
 	m.reason = reason;
-	(void)soft_wire_send(dev, w, &m.hdr, sizeof(m));
+	if (from->wire)
+		(void)soft_wire_send(dev, from->wire, &m.hdr, sizeof(m));
+	else if (type != SOFT_MSG_BUSY)
+		soft_cm_far_answer(dev, from, &m);
+	/* a far peer repeats its request anyway */
 }
 
-static void on_req(struct soft_dev *dev, struct soft_wire *w,
+/* Notes who has sent the request. Returns 0 or -ENOMEM. */
+static int take_from(struct soft_cm_id *id, const struct soft_cm_from *from)
+{
+	if (!from->wire)
+		return soft_cm_far_take(id, from);
+	soft_wire_hold(from->wire);
+	id->wire = from->wire;
+	return 0;
+}
+
+static void on_req(struct soft_dev *dev, const struct soft_cm_from *from,
 		   const struct soft_cm_msg *m)
 {
 	struct soft_cm_id *l = soft_cm_find(dev, m->hdr.to), *id;
@@ -70,23 +86,31 @@ static void on_req(struct soft_dev *dev, struct soft_wire *w,
 
 	if (!soft_cm_carried(dev)) {
 		/* the port drops the request; BUSY makes the peer repeat it */
-		answer(dev, w, m, SOFT_MSG_BUSY, 0);
+		answer(dev, from, m, SOFT_MSG_BUSY, 0);
 		return;
 	}
 	if (!l || l->state != SOFT_CM_LISTEN || l->ps != m->ps || dev->absent ||
 	    m->iwarp != dev->iwarp ||
 	    m->param.private_data_len > soft_cm_request_len(l) ||
 	    (m->src.sin6_family != AF_INET && m->src.sin6_family != AF_INET6)) {
-		answer(dev, w, m, SOFT_MSG_REJ, SOFT_REJ_INVALID_SERVICE);
+		answer(dev, from, m, SOFT_MSG_REJ, SOFT_REJ_INVALID_SERVICE);
 		return;
 	}
 	id = l->waiting < l->backlog ? soft_cm_id_new(l->file) : NULL;
 	ev = !id ? NULL :
 	     soft_cm_event_new(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	if (ev) {
+		memcpy(&id->src, &m->dst, sizeof(m->dst));
+		memcpy(&id->dst, &m->src, sizeof(m->src));
+	}
+	if (ev && take_from(id, from)) {
+		free(ev);
+		ev = NULL;
+	}
 	if (!ev) {
 		if (id)
 			soft_cm_id_free(id);
-		answer(dev, w, m, SOFT_MSG_BUSY, 0);
+		answer(dev, from, m, SOFT_MSG_BUSY, 0);
 		return;
 	}
 	l->waiting++;
@@ -95,11 +119,7 @@ static void on_req(struct soft_dev *dev, struct soft_wire *w,
 	id->ib = l->ib;
 	id->qp_type = l->qp_type;
 	id->state = SOFT_CM_REQ_RCVD;
-	soft_wire_hold(w);
-	id->wire = w;
 	id->peer = m->hdr.from;
-	memcpy(&id->src, &m->dst, sizeof(m->dst));
-	memcpy(&id->dst, &m->src, sizeof(m->src));
 	/* needed now, because programs step to RTS before they accept */
 	soft_cm_new_psn(id);
 	id->peer_qpn = m->param.qp_num;
@@ -255,12 +275,19 @@ static void on_rtu(struct soft_cm_id *id)
  * Returns the id that the peer's message is for, or NULL. A peer that does not
  * know the handle yet sends 0. Then search for the peer's own handle.
  */
-static struct soft_cm_id *addressee(struct soft_dev *dev, struct soft_wire *w,
+static struct soft_cm_id *addressee(struct soft_dev *dev,
+				    const struct soft_cm_from *from,
 				    const struct soft_msg *m)
 {
 	struct soft_cm_id *id = soft_cm_find(dev, m->to);
+	const struct soft_wire *w = from->wire;
 	struct list *n;
 
+	if (!w)
+		return id && id->far &&
+		       soft_path_same(&id->far->path, from->path) &&
+		       (!id->peer || !m->from || id->peer == m->from) ? id :
+		       NULL;
 	if (id)
 		return id->wire && id->wire->peer == w->peer &&
 		       (!id->peer || !m->from || id->peer == m->from) ? id :
@@ -280,37 +307,45 @@ static struct soft_cm_id *addressee(struct soft_dev *dev, struct soft_wire *w,
 void soft_cm_message(struct soft_dev *dev, struct soft_wire *w,
 		     const struct soft_msg *hdr, size_t len)
 {
+	const struct soft_cm_from from = { .wire = w };
 	struct soft_cm_msg m;
-	struct soft_cm_id *id;
 
 	if (len != sizeof(m))
 		return;
 	memcpy(&m, hdr, sizeof(m));
-	if (m.hdr.type == SOFT_MSG_REQ) {
-		on_req(dev, w, &m);
-		return;
-	}
 	if (dev->iwarp && (m.hdr.type == SOFT_MSG_DREQ ||
 			   m.hdr.type == SOFT_MSG_REJ))
 		soft_linger_stop(dev, m.hdr.to, w->peer);
+	soft_cm_take(dev, &from, &m);
+}
+
+void soft_cm_take(struct soft_dev *dev, const struct soft_cm_from *from,
+		  const struct soft_cm_msg *m)
+{
+	struct soft_cm_id *id;
+
+	if (m->hdr.type == SOFT_MSG_REQ) {
+		on_req(dev, from, m);
+		return;
+	}
 	/* TCP repeats an RTR that a port has lost */
 	if (!soft_cm_carried(dev) &&
-	    !(dev->iwarp && (m.hdr.type == SOFT_MSG_RTU ||
-			     m.hdr.type == SOFT_MSG_DREQ)))
+	    !(dev->iwarp && (m->hdr.type == SOFT_MSG_RTU ||
+			     m->hdr.type == SOFT_MSG_DREQ)))
 		return;
-	id = addressee(dev, w, &m.hdr);
-	if (!id || (soft_cm_is_ud(id) && (m.hdr.type == SOFT_MSG_RTU ||
-					  m.hdr.type == SOFT_MSG_DREQ)))
+	id = addressee(dev, from, &m->hdr);
+	if (!id || (soft_cm_is_ud(id) && (m->hdr.type == SOFT_MSG_RTU ||
+					  m->hdr.type == SOFT_MSG_DREQ)))
 		return;
-	switch (m.hdr.type) {
+	switch (m->hdr.type) {
 	case SOFT_MSG_REP:
-		on_rep(id, &m);
+		on_rep(id, m);
 		break;
 	case SOFT_MSG_RTU:
 		on_rtu(id);
 		break;
 	case SOFT_MSG_REJ:
-		on_rej(id, &m);
+		on_rej(id, m);
 		break;
 	case SOFT_MSG_BUSY:
 		/* the backlog of the listener is full */

@@ -27,6 +27,7 @@
 #include "soft/verbs/access.h"
 #include "soft/verbs/dc.h"
 #include "soft/verbs/layout.h"
+#include "soft/verbs/upward.h"
 
 #define EARLY_BYTES	2048	/* of a record: copying takes time */
 #define OVERTAKE_NS	1000000ull	/* wait for the overtaking request */
@@ -76,7 +77,7 @@ void soft_req_complete(struct soft_dev *dev, struct soft_qp *qp)
 		struct soft_swqe *wqe = wqe_at(qp, qp->sq_head);
 
 		if (is_read(wqe) ? !wqe->done :
-		    !is_local(wqe) && !psn_before(wqe->psn, qp->una))
+		    !is_local(wqe) && !psn_before(soft_last_psn(wqe), qp->una))
 			break;
 		qp->sq_head++;
 		soft_sq_complete(dev, qp, wqe, IBV_WC_SUCCESS);
@@ -409,13 +410,13 @@ void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
 			return;
 		if (!wqe->started && !may_start(dev, qp, wqe))
 			return;
-		if (!qp->unreliable &&
+		if (!qp->unreliable && likely(!qp->far) &&
 		    unlikely(!qp->wire || qp->wire->dead) &&
 		    !(qp->dci && is_local(wqe))) {
 			soft_req_wire_down(dev, qp);
 			return;
 		}
-		if (unlikely(!wqe->started && !is_local(wqe) &&
+		if (unlikely(!wqe->started && !is_local(wqe) && !qp->far &&
 			     held_up(dev, qp, wqe, &fate)))
 			return;
 		wqe->started = true;
@@ -424,6 +425,11 @@ void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
 		if (is_local(wqe)) {
 			do_local(dev, qp, wqe);
 			pushed = true;
+		} else if (unlikely(qp->far)) {
+			/* goes on when answers have come, or there is room */
+			pushed = soft_verbs_up->far_push(dev, qp, wqe);
+			if (!pushed)
+				return;
 		} else if (is_read(wqe)) {
 			pushed = push_read(dev, qp, wqe);
 		} else if (qp->unreliable) {

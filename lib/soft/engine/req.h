@@ -49,6 +49,12 @@ static inline bool psn_before(uint32_t a, uint32_t b)
 	return ((a - b) & SOFT_PSN_MASK) > SOFT_PSN_MASK / 2;
 }
 
+/* Returns the PSN of the last packet of a request. */
+static inline uint32_t soft_last_psn(const struct soft_swqe *wqe)
+{
+	return (wqe->psn + wqe->packets - 1) & SOFT_PSN_MASK;
+}
+
 /* Completes the requests before i, fails request i, flushes the rest. */
 void soft_req_fail(struct soft_dev *dev, struct soft_qp *qp, uint32_t i,
 		   enum ibv_wc_status status);
@@ -58,6 +64,9 @@ void soft_req_complete(struct soft_dev *dev, struct soft_qp *qp);
 void soft_req_wait(struct soft_dev *dev, struct soft_qp *qp, uint64_t ns);
 /* Pushes no request until the ack timeout, which then uses up a retry. */
 void soft_req_wait_for_ack(struct soft_dev *dev, struct soft_qp *qp);
+/* The peer has no receive for request i: an RNR NAK with this timer. */
+void soft_req_rnr(struct soft_dev *dev, struct soft_qp *qp, uint32_t i,
+		  uint8_t timer);
 /* The peer's process has ended: waits until all retries would be used up. */
 void soft_req_wire_down(struct soft_dev *dev, struct soft_qp *qp);
 

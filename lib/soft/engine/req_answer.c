@@ -88,7 +88,7 @@ static bool uses_up_try(struct soft_qp *qp)
 void soft_req_timer(struct soft_dev *dev, struct soft_timer *t)
 {
 	struct soft_qp *qp = list_entry(t, struct soft_qp, timer);
-	bool over = qp->wire ? qp->wire->dead : !qp->dials;
+	bool over = qp->wire ? qp->wire->dead : !qp->dials && !qp->far;
 
 	qp->waiting = false;
 	if (qp->unreliable) {
@@ -178,8 +178,8 @@ static const uint16_t rnr_10us[32] = {
 	24576, 32768, 49152,
 };
 
-static void on_rnr(struct soft_dev *dev, struct soft_qp *qp, uint32_t i,
-		   uint8_t timer)
+void soft_req_rnr(struct soft_dev *dev, struct soft_qp *qp, uint32_t i,
+		  uint8_t timer)
 {
 	dev->rnr.received++;
 	qp->rnr.received++;
@@ -190,7 +190,9 @@ static void on_rnr(struct soft_dev *dev, struct soft_qp *qp, uint32_t i,
 	}
 	if (qp->attr.rnr_retry != 7)	/* 7: without limit */
 		qp->rnr_retries--;
-	rewind_to(qp, i);
+	/* to a far peer, only the packets behind the refused one go again */
+	if (likely(!qp->far))
+		rewind_to(qp, i);
 	soft_req_complete(dev, qp);
 	if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD)
 		soft_req_wait(dev, qp, rnr_10us[timer & 31] * 10000ull);
@@ -287,7 +289,7 @@ static void on_nak(struct soft_dev *dev, struct soft_qp *qp,
 	qp->una = rec->psn;
 	switch (rec->code) {
 	case SOFT_NAK_RNR:
-		on_rnr(dev, qp, i, rec->aux);
+		soft_req_rnr(dev, qp, i, rec->aux);
 		break;
 	case SOFT_NAK_INV_REQ:
 		soft_req_fail(dev, qp, i, IBV_WC_REM_INV_REQ_ERR);

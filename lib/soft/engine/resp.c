@@ -142,6 +142,11 @@ static void on_send(struct soft_dev *dev, struct soft_qp *qp,
 	if (!rec->offset && !take_receive(dev, qp, rec))
 		return;
 	wqe = soft_receive(qp);
+	/* the packets of a far peer do not tell the length at first */
+	if (wqe && unlikely(qp->far) && rec->total > wqe->length) {
+		recv_failed(dev, qp, IBV_WC_LOC_LEN_ERR, SOFT_NAK_INV_REQ);
+		return;
+	}
 	if (!wqe || rec->total > wqe->length) {
 		soft_refuse(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
 		return;
@@ -280,7 +285,7 @@ write_parts(struct soft_dev *dev, struct soft_qp *qp,
 		soft_refuse(dev, qp, SOFT_NAK_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
 		return false;
 	}
-	if (!rec->offset && rec->flags & SOFT_F_IMM &&
+	if (!qp->recv_taken && rec->flags & SOFT_F_IMM &&
 	    !take_receive(dev, qp, rec))
 		return false;
 	if (rec->code == SOFT_SHOWN && rec->bytes)
@@ -297,7 +302,7 @@ static bool write_piece(struct soft_dev *dev, struct soft_qp *qp,
 			const struct soft_rec *rec, const void *payload,
 			uint8_t *at)
 {
-	if (!rec->offset && rec->flags & SOFT_F_IMM &&
+	if (!qp->recv_taken && rec->flags & SOFT_F_IMM &&
 	    !take_receive(dev, qp, rec))
 		return false;
 	if (unlikely(rec->code == SOFT_SHOWN))

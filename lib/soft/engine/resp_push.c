@@ -14,6 +14,7 @@
 #include "soft/verbs/access.h"
 #include "soft/verbs/layout.h"
 #include "soft/verbs/qp.h"
+#include "soft/verbs/upward.h"
 
 static void answer(struct soft_rec *rec, const struct soft_qp *qp, uint8_t op,
 		   uint32_t psn)
@@ -118,6 +119,8 @@ bool soft_resp_push(struct soft_dev *dev, struct soft_qp *qp)
 		return false;
 	reads = qp->rd_head != qp->rd_tail &&
 		likely(!qp->reads_late || qp->nak_due);
+	if (unlikely(qp->far))
+		return soft_verbs_up->far_answer(dev, qp);
 	if (!reads && !qp->ack_due && !qp->nak_due)
 		return true;
 	if (!qp->wire || qp->wire->dead) {

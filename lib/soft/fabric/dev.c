@@ -119,6 +119,7 @@ static struct soft_dev *dev_new(void)
 	list_init(&dev->wires);
 	list_init(&dev->pending);
 	list_init(&dev->lingering);
+	list_init(&dev->fars);
 	list_init(&dev->domains);
 	list_init(&dev->targets);
 	list_init(&dev->contexts);
@@ -189,6 +190,15 @@ static int number_options(struct soft_dev *dev)
 					 &dev->order);
 }
 
+/* Reads RDMAMSG_SOFT_NET: other hosts are reached if it is 1. */
+static int net_options(struct soft_dev *dev)
+{
+	const char *how = getenv("RDMAMSG_SOFT_NET");
+
+	dev->far = how && !strcmp(how, "1");
+	return !how || !*how || dev->far || !strcmp(how, "0") ? 0 : -EINVAL;
+}
+
 /* Reads the abilities that the device shall not have, as a list with commas. */
 static int lack_options(struct soft_dev *dev)
 {
@@ -225,6 +235,8 @@ static int dev_open(struct soft_dev **ret)
 		err = layout_options(dev);
 	if (!err)
 		err = lack_options(dev);
+	if (!err)
+		err = net_options(dev);
 	if (!err)
 		err = number_options(dev);
 	if (!err)
@@ -283,6 +295,7 @@ void soft_dev_put(struct soft_dev *dev)
 	}
 	the_device = NULL;
 	soft_thread_stop(dev);
+	soft_fabric_up->net_close(dev);
 	soft_wires_close(dev);
 	soft_node_close(dev);
 	dev_free(dev);
@@ -300,6 +313,8 @@ void soft_unlock(struct soft_dev *dev)
 				soft_fabric_up->woken(dev);
 		}
 		soft_bells(dev);
+		if (unlikely(dev->net))
+			soft_fabric_up->net_flush(dev);
 	}
 	(void)pthread_mutex_unlock(&dev->lock);
 }

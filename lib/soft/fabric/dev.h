@@ -21,6 +21,7 @@
 struct soft_channel;
 struct soft_cm_id;
 struct soft_fabric;
+struct soft_net;
 struct soft_qp;
 struct soft_srq;
 struct soft_wire;
@@ -41,6 +42,12 @@ struct soft_dev {
 	uint32_t idle_polls;		/* those since a queue was armed */
 	uint32_t all_polls;		/* counts polls of any queue */
 	uint32_t rounds, rounds_seen;	/* of the thread; by soft_stand_in() */
+
+	/* net/ */
+	struct soft_net *net;		/* NULL: no packets */
+	struct list fars;		/* queue pairs with a far peer */
+	bool far;			/* other hosts may be reached */
+	uint32_t mad_psn;		/* of the next message to one */
 
 	/* verbs/ */
 	struct list contexts;

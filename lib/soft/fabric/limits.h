@@ -28,6 +28,7 @@
 #define SOFT_GUID_STEP	16		/* between the GUIDs of two nodes */
 #define SOFT_MTU	4096
 #define SOFT_GRH	40		/* bytes in front of a datagram */
+#define SOFT_QPN_CM	1u		/* general services, QP 1 */
 #define SOFT_QPN_MCAST	0xffffffu
 #define SOFT_GROUPS	128		/* multicast groups of one node */
 #define SOFT_GROUP_BUCKETS 32

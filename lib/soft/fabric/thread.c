@@ -239,6 +239,8 @@ void soft_cover(struct soft_dev *dev)
 {
 	dev->covered = true;
 	set_sleeping(dev);
+	if (unlikely(dev->net))
+		soft_fabric_up->net_watch(dev, false);
 	/* the thread begins to check once a millisecond */
 	soft_ring_bell(dev->bell);
 }
@@ -251,6 +253,8 @@ void soft_cover(struct soft_dev *dev)
 static bool fall_asleep(struct soft_dev *dev)
 {
 	dev->covered = false;
+	if (unlikely(dev->net))
+		soft_fabric_up->net_watch(dev, true);
 	for (int i = 0; i < ROUNDS; i++) {
 		set_sleeping(dev);
 		atomic_thread_fence(memory_order_seq_cst);

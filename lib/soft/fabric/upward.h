@@ -8,10 +8,13 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct soft_dev;
 struct soft_faults;
 struct soft_msg;
+struct packet;
+struct soft_path;
 struct soft_wire;
 
 struct soft_fabric_upward {
@@ -36,6 +39,18 @@ struct soft_fabric_upward {
 			  const struct soft_msg *msg, size_t len);
 	/* dev->faults.port has changed from *were. */
 	void (*ports)(struct soft_dev *dev, const struct soft_faults *were);
+	/* A packet has arrived, to which an answer would go that way. */
+	void (*net_packet)(struct soft_dev *dev, const struct soft_path *back,
+			   const struct packet *p);
+	/* The socket takes packets again. */
+	void (*net_room)(struct soft_dev *dev);
+	/* No process receives packets at the address (a GID). */
+	void (*net_refused)(struct soft_dev *dev, const uint8_t to[16]);
+	/* The thread looks for packets from now on, or polls do. */
+	void (*net_watch)(struct soft_dev *dev, bool by_thread);
+	/* Hands the packets that were put to the kernel. */
+	void (*net_flush)(struct soft_dev *dev);
+	void (*net_close)(struct soft_dev *dev);
 	/* This process is a forked child: its contexts lose the device. */
 	void (*forked)(struct soft_dev *dev);
 };

@@ -161,6 +161,9 @@ static int find_peer(struct soft_dev *dev, struct soft_qp *qp,
 
 	if (qp->wire || qp->ibv.qp_type == IBV_QPT_UD || qp->dci || qp->raw)
 		return 0;
+	ret = soft_verbs_up->far_up(dev, qp, a);
+	if (ret)
+		return ret < 0 ? -ret : 0;
 	ret = soft_wire_get(dev, a->dest_qp_num >> SOFT_QPN_BITS, &qp->wire);
 	/* every user can fill the backlog of the peer: dialled again later */
 	qp->dials = ret == -EAGAIN;

@@ -150,12 +150,23 @@ static int copy_data(struct soft_qp *qp, struct soft_swqe *wqe,
 	return 0;
 }
 
+/* To a far peer, each packet has a PSN, and each packet of an answer. */
+static void count_packets(const struct soft_qp *qp, struct soft_swqe *wqe)
+{
+	wqe->packets = max((wqe->length + qp->far_mtu - 1) / qp->far_mtu, 1u);
+	wqe->asked = 0;
+	wqe->reads = false;
+}
+
 void soft_sq_commit(struct soft_qp *qp, struct soft_swqe *wqe)
 {
 	wqe->psn = qp->psn_next;
+	wqe->packets = 1;
 	wqe->show = wqe->shown = wqe->push = false;
+	if (unlikely(qp->far_mtu))
+		count_packets(qp, wqe);
 	if (!soft_is_local(wqe))
-		qp->psn_next = (qp->psn_next + 1) & SOFT_PSN_MASK;
+		qp->psn_next = (qp->psn_next + wqe->packets) & SOFT_PSN_MASK;
 	qp->sq_tail++;
 }
 

@@ -22,6 +22,7 @@
 struct soft_ah;
 struct soft_dci;
 struct soft_dct;
+struct soft_far;
 struct soft_raw;
 struct soft_rss;
 struct soft_wire;
@@ -67,6 +68,7 @@ struct soft_swqe {
 	unsigned int flags;
 	uint32_t imm;			/* network order; rkey to invalidate */
 	uint32_t psn;
+	uint32_t packets;		/* PSNs; 1 through shared memory */
 	uint32_t length;
 	uint32_t sent;			/* bytes pushed; read: bytes received */
 	uint32_t num_sge;
@@ -79,6 +81,8 @@ struct soft_swqe {
 	uint8_t *taken;			/* if told: the payload; or NULL */
 	struct soft_ah *ah;		/* datagram: counted reference */
 	uint32_t dest_qpn;
+	uint32_t asked;			/* far read: packets asked for */
+	bool reads;			/* far: counts in reads_out */
 	union {
 		uint32_t qkey;
 		uint16_t stream;	/* DCI */
@@ -108,6 +112,7 @@ struct soft_rd {
 	uint32_t psn, src_rkey, total, sent;
 	uint64_t raddr;
 	bool atomic, known, show;
+	bool again;			/* far: answer once more */
 	bool parts;			/* a read of a layout */
 	const struct ibv_pd *pd;	/* compared, never dereferenced */
 	uint8_t aux;			/* number of the try, to echo */
@@ -123,7 +128,9 @@ struct soft_qp {
 	void *ex_xrcd;
 
 	enum ibv_qp_state state;	/* ibv.state belongs to libibverbs */
-	struct soft_wire *wire;		/* NULL: the peer is absent */
+	struct soft_wire *wire;		/* NULL: the peer is absent, or far */
+	struct soft_far *far;		/* of transport/: the peer is far */
+	uint32_t far_mtu;		/* bytes of its packets; 0: not far */
 	struct soft_pd *pd;
 	const struct ibv_pd *recv_pd;	/* of receive buffers */
 	struct list pend_node;

@@ -258,6 +258,7 @@ void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
 	qp->nak_due = 0;
 	qp->rd_head = qp->rd_tail = qp->reads_out = qp->offset = 0;
 	memset(&qp->attr, 0, sizeof(qp->attr));
+	soft_verbs_up->far_down(dev, qp);
 	soft_wire_put(dev, qp->wire);
 	qp->wire = NULL;
 }

@@ -12,6 +12,7 @@
 
 struct soft_dev;
 struct soft_qp;
+struct soft_swqe;
 struct soft_timer;
 
 struct soft_verbs_upward {
@@ -34,6 +35,17 @@ struct soft_verbs_upward {
 	 * before its requests are flushed.
 	 */
 	void (*hang_up)(struct soft_dev *dev, struct soft_qp *qp);
+	/*
+	 * The peer's address is known: returns 0 if shared memory leads there,
+	 * 1 if packets do, or -errno.
+	 */
+	int (*far_up)(struct soft_dev *dev, struct soft_qp *qp,
+		      const struct ibv_qp_attr *a);
+	void (*far_down)(struct soft_dev *dev, struct soft_qp *qp);
+	/* Sends of a request to a far peer. Returns true if all is sent. */
+	bool (*far_push)(struct soft_dev *dev, struct soft_qp *qp,
+			 struct soft_swqe *wqe);
+	bool (*far_answer)(struct soft_dev *dev, struct soft_qp *qp);
 	/* DC: an initiator leaves its target, or a target ends. */
 	void (*dc_over)(struct soft_dev *dev, struct soft_qp *qp);
 };

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "soft/cm/far.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "soft/cm/mad.h"
+#include "soft/fabric/gid.h"
+#include "soft/fabric/sockaddr.h"
+
+#define WAIT_FIRST	200000000ull	/* ns until a message goes out again */
+#define WAIT_MOST	4000000000ull
+#define REQ_NS		60000000000ull
+#define DREQ_NS		4000000000ull
+
+static void gid_of(const struct sockaddr_storage *a, uint8_t gid[16])
+{
+	memset(gid, 0, 16);
+	if (a->ss_family == AF_INET6) {
+		memcpy(gid, &((const struct sockaddr_in6 *)a)->sin6_addr, 16);
+		return;
+	}
+	gid[10] = gid[11] = 0xff;
+	memcpy(gid + 12, &((const struct sockaddr_in *)a)->sin_addr, 4);
+}
+
+static void addr_of(const uint8_t gid[16], uint32_t scope,
+		    struct sockaddr_storage *ret)
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret;
+	const in_port_t port = *soft_addr_port(ret);
+
+	memset(ret, 0, sizeof(*ret));
+	in6->sin6_family = AF_INET6;
+	memcpy(&in6->sin6_addr, gid, 16);
+	in6->sin6_scope_id = scope;
+	soft_addr_unmap(ret);
+	*soft_addr_port(ret) = port;
+}
+
+static struct soft_cm_far *far_new(struct soft_cm_id *id)
+{
+	struct soft_cm_far *far = calloc(1, sizeof(*far));
+
+	if (!far)
+		return NULL;
+	(void)!getrandom(&far->tid, sizeof(far->tid), GRND_NONBLOCK);
+	soft_cm_far_free(id);
+	id->far = far;
+	return far;
+}
+
+void soft_cm_far_free(struct soft_cm_id *id)
+{
+	free(id->far);
+	id->far = NULL;
+}
+
+int soft_cm_far_resolve(struct soft_cm_id *id)
+{
+	struct soft_dev *dev = id->file->dev;
+	struct soft_path path = { .mtu = 0 };
+	struct soft_cm_far *far;
+	int ret;
+
+	if (!dev->far || !soft_is_roce(dev) || id->ib)
+		return -ENODEV;
+	gid_of(&id->dst, path.to);
+	if (id->dst.ss_family == AF_INET6)
+		path.scope = ((struct sockaddr_in6 *)&id->dst)->sin6_scope_id;
+	if (id->src.ss_family && !soft_addr_is_any(&id->src))
+		gid_of(&id->src, path.from);
+	ret = soft_net_route(&path);
+	if (ret)
+		return ret == -ENOMEM || ret == -EMFILE || ret == -ENFILE ?
+		       ret : -ENODEV;
+	ret = soft_net_open(dev);
+	if (ret)
+		return ret;
+	far = far_new(id);
+	if (!far)
+		return -ENOMEM;
+	far->path = path;
+	far->mtu = (uint8_t)soft_net_mtu(&path);
+	if (!id->src.ss_family)
+		id->src.ss_family = id->dst.ss_family;
+	addr_of(path.from, path.scope, &id->src);
+	return 0;
+}
+
+void soft_cm_far_listen(const struct soft_cm_id *id)
+{
+	struct soft_dev *dev = id->file->dev;
+
+	/* whatever holds the port, processes of this host are still heard */
+	if (dev->far && soft_is_roce(dev) && !id->ib)
+		(void)soft_net_open(dev);
+}
+
+/* ---- sending ---------------------------------------------------------- */
+
+static void send_mad(struct soft_dev *dev, const struct soft_path *path,
+		     const struct mad *mad)
+{
+	struct packet p = { .opcode = PACKET_UD | PACKET_SEND_ONLY,
+			    .dst = SOFT_QPN_CM, .src = SOFT_QPN_CM, .qkey = MAD_QKEY,
+			    .psn = dev->mad_psn++, .bytes = MAD_LENGTH };
+	uint8_t *at = soft_net_room(dev);
+	uint32_t head;
+
+	if (!at)
+		return;			/* as if the network had lost it */
+	head = packet_put(&p, at);
+	mad_put(mad, at + head);
+	soft_net_put(dev, path, head + MAD_LENGTH);
+}
+
+static void send_last(struct soft_cm_id *id, const struct soft_cm_msg *m)
+{
+	struct soft_cm_far *far = id->far;
+	struct mad mad = { .m = *m, .ud = soft_cm_is_ud(id), .tid = far->tid,
+			   .guid = id->file->dev->device_guid,
+			   .mtu = far->mtu };
+
+	memcpy(mad.from, far->path.from, 16);
+	memcpy(mad.to, far->path.to, 16);
+	/* a request is refused without a number of ours */
+	if (m->hdr.type == SOFT_MSG_REJ && id->passive &&
+	    far->last.hdr.type != SOFT_MSG_REP)
+		mad.m.hdr.from = 0;
+	if (m->hdr.type == SOFT_MSG_DREQ)
+		mad.m.param.qp_num = id->peer_qpn;
+	send_mad(id->file->dev, &far->path, &mad);
+}
+
+/* Returns true for a message that the peer has to answer. */
+static bool is_asking(const struct soft_cm_id *id, const struct soft_cm_msg *m)
+{
+	return m->hdr.type == SOFT_MSG_REQ || m->hdr.type == SOFT_MSG_DREQ ||
+	       (m->hdr.type == SOFT_MSG_REP && !soft_cm_is_ud(id));
+}
+
+int soft_cm_far_send(struct soft_cm_id *id, const struct soft_cm_msg *m)
+{
+	struct soft_cm_far *far = id->far;
+
+	send_last(id, m);
+	/* an answer is kept as well: a duplicate gets it again */
+	far->last = *m;
+	if (!is_asking(id, m))
+		return 0;
+	far->wait = WAIT_FIRST;
+	far->until = soft_now() + (m->hdr.type == SOFT_MSG_DREQ ? DREQ_NS :
+				   REQ_NS);
+	soft_timer_set(id->file->dev, &id->timer, far->wait);
+	return 0;
+}
+
+bool soft_cm_far_again(struct soft_cm_id *id)
+{
+	struct soft_cm_far *far = id->far;
+
+	if ((id->state != SOFT_CM_REQ_SENT && id->state != SOFT_CM_REP_SENT &&
+	     id->state != SOFT_CM_DREQ_SENT) || soft_now() >= far->until)
+		return false;
+	send_last(id, &far->last);
+	far->wait = min(2 * far->wait, WAIT_MOST);
+	soft_timer_set(id->file->dev, &id->timer, far->wait);
+	return true;
+}
+
+void soft_cm_far_connect(struct soft_cm_id *id)
+{
+	struct soft_cm_msg m;
+
+	id->peer = 0;
+	soft_cm_msg_init(&m, id, SOFT_MSG_REQ);
+	m.psn = id->psn;
+	m.param = id->param;
+	memcpy(&m.src, &id->src, sizeof(m.src));
+	memcpy(&m.dst, &id->dst, sizeof(m.dst));
+	id->state = SOFT_CM_REQ_SENT;
+	(void)soft_cm_far_send(id, &m);
+}
+
+void soft_cm_far_answer(struct soft_dev *dev, const struct soft_cm_from *from,
+			const struct soft_cm_msg *m)
+{
+	struct mad mad = { .m = *m, .ud = from->ud, .tid = from->tid,
+			   .guid = dev->device_guid };
+
+	send_mad(dev, from->path, &mad);
+}
+
+/* ---- receiving -------------------------------------------------------- */
+
+int soft_cm_far_take(struct soft_cm_id *id, const struct soft_cm_from *from)
+{
+	struct soft_cm_far *far = far_new(id);
+
+	if (!far)
+		return -ENOMEM;
+	far->path = *from->path;
+	far->tid = from->tid;
+	if (soft_net_route(&far->path))
+		far->path.mtu = 1500;	/* whatever the way back is */
+	far->mtu = (uint8_t)min(soft_net_mtu(&far->path), from->mtu);
+	if (!far->mtu)
+		far->mtu = IBV_MTU_256;
+	/* what the peer says of itself is not proven; its packets' source is */
+	addr_of(far->path.to, far->path.scope, &id->dst);
+	addr_of(far->path.from, far->path.scope, &id->src);
+	id->passive = true;
+	return 0;
+}
+
+/* Returns the listener at the address, or NULL. */
+static struct soft_cm_id *listener_of(struct soft_dev *dev,
+				      const struct soft_cm_from *from,
+				      const struct soft_cm_msg *m)
+{
+	struct soft_cm_id *any = NULL;
+	struct sockaddr_storage to = { .ss_family = AF_INET };
+	uint8_t gid[16];
+	struct list *n;
+
+	addr_of(from->path->from, 0, &to);
+	list_for_each(n, &dev->cm_ids) {
+		struct soft_cm_id *id = list_entry(n, struct soft_cm_id, node);
+
+		if (id->state != SOFT_CM_LISTEN || id->ps != m->ps || id->ib ||
+		    *soft_addr_port(&id->src) != m->dst.sin6_port)
+			continue;
+		if (!soft_addr_is_any(&id->src)) {
+			gid_of(&id->src, gid);
+			if (!memcmp(gid, from->path->from, 16))
+				return id;
+		} else if (id->src.ss_family == to.ss_family ||
+			   (id->src.ss_family == AF_INET6 && !id->afonly)) {
+			any = id;
+		}
+	}
+	return any;
+}
+
+/* Returns the id that this request has made before, or NULL. */
+static struct soft_cm_id *id_of_request(struct soft_dev *dev,
+					const struct soft_cm_from *from,
+					const struct soft_cm_msg *m)
+{
+	struct list *n;
+
+	list_for_each(n, &dev->cm_ids) {
+		struct soft_cm_id *id = list_entry(n, struct soft_cm_id, node);
+
+		if (id->far && id->passive && id->peer == m->hdr.from &&
+		    soft_path_same(&id->far->path, from->path) &&
+		    id->far->tid == from->tid)
+			return id;
+	}
+	return NULL;
+}
+
+/* The reply to a request, or what was sent instead, was lost. */
+static void repeat_reply(struct soft_cm_id *id)
+{
+	const uint16_t last = id->far->last.hdr.type;
+
+	if (last == SOFT_MSG_REP || last == SOFT_MSG_REJ)
+		send_last(id, &id->far->last);
+}
+
+/* Returns true if the message repeats one that was answered before. */
+static bool is_duplicate(struct soft_dev *dev, const struct soft_cm_from *from,
+			 struct soft_cm_msg *m)
+{
+	struct soft_cm_id *id = NULL;
+
+	switch (m->hdr.type) {
+	case SOFT_MSG_REQ:
+		id = id_of_request(dev, from, m);
+		if (id)
+			repeat_reply(id);
+		return id;
+	case SOFT_MSG_REP:
+		id = soft_cm_find(dev, m->hdr.to);
+		if (!id || !id->far || id->passive ||
+		    id->state != SOFT_CM_CONNECTED || soft_cm_is_ud(id))
+			return false;
+		(void)soft_cm_send(id, SOFT_MSG_RTU, 0);
+		return true;
+	case SOFT_MSG_DREQ:
+		id = soft_cm_find(dev, m->hdr.to);
+		if (id && id->far && id->state != SOFT_CM_OVER)
+			return false;
+		/* this end has closed, or was never there */
+		m->hdr.type = SOFT_MSG_DREP;
+		m->hdr.to = m->hdr.from;
+		m->hdr.from = id ? id->handle : 0;
+		soft_cm_far_answer(dev, from, m);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The answer will take longer: IBTA volume 1, 12.6.6. */
+static void on_delay(struct soft_dev *dev, const struct soft_cm_msg *m)
+{
+	struct soft_cm_id *id = soft_cm_find(dev, m->hdr.to);
+
+	if (id && id->far && (id->state == SOFT_CM_REQ_SENT ||
+			      id->state == SOFT_CM_REP_SENT)) {
+		id->far->wait = WAIT_MOST;
+		soft_timer_set(dev, &id->timer, WAIT_MOST);
+	}
+}
+
+void soft_cm_packet(struct soft_dev *dev, const struct soft_path *back,
+		    const struct packet *p)
+{
+	struct soft_cm_from from = { .path = back };
+	struct soft_cm_id *l;
+	struct mad mad;
+
+	if (p->bytes != MAD_LENGTH || p->qkey != MAD_QKEY ||
+	    !soft_cm_carried(dev) || !mad_get(&mad, p->payload))
+		return;
+	from.tid = mad.tid;
+	from.mtu = mad.mtu;
+	from.ud = mad.ud;
+	if (mad.delay) {
+		on_delay(dev, &mad.m);
+		return;
+	}
+	if (is_duplicate(dev, &from, &mad.m))
+		return;
+	if (mad.m.hdr.type == SOFT_MSG_REQ) {
+		l = listener_of(dev, &from, &mad.m);
+		mad.m.hdr.to = l ? l->handle : 0;
+	}
+	soft_cm_take(dev, &from, &mad.m);
+}
+
+/* No process of that host receives packets: nobody listens there. */
+void soft_cm_refused(struct soft_dev *dev, const uint8_t to[16])
+{
+	struct list *n, *t;
+
+	list_for_each_safe(n, t, &dev->cm_ids) {
+		struct soft_cm_id *id = list_entry(n, struct soft_cm_id, node);
+
+		if (id->far && id->state == SOFT_CM_REQ_SENT &&
+		    !memcmp(id->far->path.to, to, 16))
+			soft_cm_not_found(id, SOFT_REJ_INVALID_SERVICE);
+	}
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Ids whose peer is on another host: their messages are MADs, which a network
+ * may lose. A request, a reply and a disconnect are sent again until they are
+ * answered; every answer is given again to a duplicate. All L.
+ */
+#ifndef SOFT_CM_FAR_H
+#define SOFT_CM_FAR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "soft/cm/id.h"
+#include "soft/net/net.h"
+
+struct soft_cm_far {
+	struct soft_path path;
+	uint8_t mtu;			/* enum ibv_mtu */
+	uint64_t tid;
+	uint32_t service;		/* handle of our listener, or 0 */
+	struct soft_cm_msg last;	/* to be sent again; type 0: none */
+	uint64_t wait, until;		/* ns: between two; of the last one */
+};
+
+/*
+ * The address is not of this host. Finds the way there, and makes the id one
+ * with a far peer. Returns 0 or -errno.
+ */
+int soft_cm_far_resolve(struct soft_cm_id *id);
+/* Sends the request of an id that has a way. */
+void soft_cm_far_connect(struct soft_cm_id *id);
+int soft_cm_far_send(struct soft_cm_id *id, const struct soft_cm_msg *m);
+/*
+ * The id's timer has expired. Returns true if the message went out again, and
+ * the id goes on waiting.
+ */
+bool soft_cm_far_again(struct soft_cm_id *id);
+void soft_cm_far_free(struct soft_cm_id *id);
+/* A listener needs the socket for requests from other hosts. */
+void soft_cm_far_listen(const struct soft_cm_id *id);
+
+/* ---- between far.c and recv.c ------------------------------------------ */
+
+/* Who sent a message: a node of the fabric, or another host. */
+struct soft_cm_from {
+	struct soft_wire *wire;		/* or NULL */
+	const struct soft_path *path;	/* or NULL */
+	uint64_t tid;
+	uint8_t mtu;
+	bool ud;
+};
+
+/* Answers a message that no id takes. */
+void soft_cm_far_answer(struct soft_dev *dev, const struct soft_cm_from *from,
+			const struct soft_cm_msg *m);
+/* Makes a new id of a request one with a far peer. Returns 0 or -ENOMEM. */
+int soft_cm_far_take(struct soft_cm_id *id, const struct soft_cm_from *from);
+void soft_cm_take(struct soft_dev *dev, const struct soft_cm_from *from,
+		  const struct soft_cm_msg *m);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of this folder share. */
+#ifndef SOFT_NET_STATE_H
+#define SOFT_NET_STATE_H
+
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include "soft/fabric/dev.h"
+#include "soft/net/net.h"
+
+#define NET_RUNS	16u		/* messages of one system call */
+#define NET_SEGMENTS	64u		/* UDP_MAX_SEGMENTS of Linux */
+#define NET_RUN		65000u		/* bytes of a run, of 65,507 */
+#define NET_BUFFER	(256u << 10)	/* to send; less than a send buffer */
+#define NET_ARRIVALS	16u		/* datagrams of one system call */
+#define NET_DATAGRAM	65536u
+
+/*
+ * Packets of equal size to one address, which the kernel takes as one message.
+ * Only the last one may be shorter.
+ */
+struct net_run {
+	struct soft_path path;
+	uint32_t begin, bytes;		/* in the buffer */
+	uint32_t each, count;
+	bool closed;
+};
+
+struct soft_net {
+	struct soft_watch watch;
+	bool watched;			/* by the thread */
+	bool blocked;			/* the socket takes no more */
+	bool whole;			/* no UDP_SEGMENT: a run is a packet */
+	uint64_t bad;			/* packets that were none of ours */
+	uint32_t runs, sent;		/* sent: of these */
+	uint32_t used;			/* bytes of the buffer */
+	struct net_run run[NET_RUNS];
+	uint8_t *buffer, *arrivals;
+};
+
+/*
+ * Returns the CRC of a packet from the port. 'id' is the identification of
+ * IPv4.
+ */
+uint32_t net_crc(const uint8_t from[16], const uint8_t to[16], uint32_t id,
+		 const uint8_t *packet, uint32_t len, uint16_t port);
+/* Checks the CRC at the end of a packet that has arrived. */
+bool net_crc_ok(const uint8_t from[16], const uint8_t to[16], uint16_t port,
+		const uint8_t *packet, uint32_t len);
+
+/*
+ * Reads what the network has said of packets that were sent. Returns true if
+ * that was anything.
+ */
+bool soft_net_errors(struct soft_dev *dev);
+
+#endif

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The responder: puts packets in order, and gives each to engine/resp.c as a
+ * record that executes its part of the request. Answers go out as the records'
+ * do: reads in order, then one acknowledgement or the NAK.
+ */
+#include "soft/transport/far.h"
+
+#include <endian.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "soft/engine/engine.h"
+#include "soft/engine/resp.h"
+#include "soft/fabric/count.h"
+#include "soft/fabric/rec.h"
+#include "soft/verbs/access.h"
+#include "soft/verbs/layout.h"
+#include "soft/verbs/qp.h"
+
+static bool is_write(uint8_t op)
+{
+	return op >= PACKET_WRITE_FIRST && op <= PACKET_WRITE_ONLY_IMM;
+}
+
+static bool is_atomic(uint8_t op)
+{
+	return op == PACKET_CAS || op == PACKET_FAA;
+}
+
+static void acknowledge(struct soft_dev *dev, struct soft_qp *qp)
+{
+	qp->ack_due = true;
+	soft_qp_pend(dev, qp);
+}
+
+static void refuse_order(struct soft_dev *dev, struct soft_far *far)
+{
+	struct soft_qp *qp = far->qp;
+
+	soft_count(dev, qp->attr.port_num, SOFT_DISORDER, 1);
+	if (far->nak_sent || qp->dropping)
+		return;
+	far->nak_sent = true;
+	far->gap = true;
+	acknowledge(dev, qp);
+}
+
+/* ---- records ---------------------------------------------------------- */
+
+/* Returns false if this packet cannot follow the ones before. */
+static bool follows(const struct soft_far *far, const struct packet *p)
+{
+	const uint8_t op = p->opcode & PACKET_OP;
+	const uint8_t kind = op == PACKET_READ || is_atomic(op) ? FAR_NONE :
+			     is_write(op) ? FAR_WRITE : FAR_SEND;
+
+	return p->flags & PACKET_F_FIRST ? far->in == FAR_NONE :
+	       far->in == kind;
+}
+
+/* Fills the record of a SEND or WRITE. Returns false if it makes no sense. */
+static bool fill_data(struct soft_far *far, const struct packet *p,
+		      struct soft_rec *rec)
+{
+	const bool last = p->flags & PACKET_F_LAST;
+	const uint8_t op = p->opcode & PACKET_OP;
+
+	/* only the last packet is shorter, and none but an only one empty */
+	if ((!last && p->bytes != far->mtu) || p->bytes > far->mtu ||
+	    (last && !p->bytes && !(p->flags & PACKET_F_FIRST)))
+		return false;
+	if (p->flags & PACKET_F_FIRST)
+		far->offset = 0;
+	if (p->flags & PACKET_F_RETH) {
+		far->addr = p->addr;
+		far->rkey = p->rkey;
+		far->total = p->length;
+	}
+	rec->op = is_write(op) ? SOFT_WRITE : SOFT_SEND;
+	rec->offset = far->offset;
+	rec->bytes = p->bytes;
+	/* a SEND does not tell its length: at least one byte will follow */
+	rec->total = is_write(op) ? far->total :
+		     far->offset + p->bytes + !last;
+	rec->raddr = far->addr;
+	rec->rkey = far->rkey;
+	if (op == PACKET_SEND_LAST_INV || op == PACKET_SEND_ONLY_INV) {
+		rec->flags |= SOFT_F_INV;
+		rec->imm = be32toh(p->imm);
+	} else if (p->flags & PACKET_F_IMM) {
+		rec->flags |= SOFT_F_IMM;
+		rec->imm = p->imm;
+	}
+	if (last)
+		rec->flags |= SOFT_F_LAST;
+	return true;
+}
+
+static void fill_read(const struct packet *p, struct soft_rec *rec,
+		      uint64_t operands[2])
+{
+	const uint8_t op = p->opcode & PACKET_OP;
+
+	rec->op = op == PACKET_READ ? SOFT_READ :
+		  op == PACKET_CAS ? SOFT_CAS : SOFT_FAA;
+	rec->flags |= SOFT_F_LAST;
+	rec->raddr = p->addr;
+	rec->rkey = p->rkey;
+	rec->total = op == PACKET_READ ? p->length : 8;
+	if (op == PACKET_READ)
+		return;
+	rec->bytes = 2 * sizeof(operands[0]);
+	operands[0] = op == PACKET_CAS ? p->compare : p->swap;
+	operands[1] = p->swap;
+}
+
+/* Returns how many packets the answer to a read of this length has. */
+static uint32_t packets_of(const struct soft_far *far, uint32_t length)
+{
+	return max((length + far->mtu - 1) / far->mtu, 1u);
+}
+
+static void run(struct soft_dev *dev, struct soft_far *far,
+		const struct packet *p, struct soft_rec *rec,
+		const void *payload)
+{
+	struct soft_qp *qp = far->qp;
+
+	rec->psn = p->psn;
+	rec->src = qp->attr.dest_qp_num;
+	rec->dst = qp->ibv.qp_num;
+	rec->flags |= p->solicited ? SOFT_F_SOLICITED : 0;
+	qp->epsn = p->psn;
+	qp->offset = rec->offset;
+	soft_resp_request(dev, qp, rec, payload);
+	soft_count_rcv(dev, qp->attr.port_num, p->bytes);
+}
+
+static void execute(struct soft_dev *dev, struct soft_far *far,
+		    const struct packet *p)
+{
+	const uint8_t op = p->opcode & PACKET_OP;
+	const bool data = p->flags & PACKET_F_DATA;
+	struct soft_qp *qp = far->qp;
+	uint64_t operands[2];
+	struct soft_rec rec = { .code = 0 };
+	bool ok = follows(far, p);
+
+	if (data)
+		ok = ok && fill_data(far, p, &rec);
+	else
+		fill_read(p, &rec, operands);
+	if (!ok) {
+		qp->epsn = p->psn;
+		soft_refuse(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
+		return;
+	}
+	run(dev, far, p, &rec, data ? (const void *)p->payload : operands);
+	if (qp->dropping || !soft_can_receive(qp))
+		return;			/* refused, perhaps for a while only */
+	far->epsn = (p->psn + (op == PACKET_READ ?
+			       packets_of(far, p->length) : 1)) & SOFT_PSN_MASK;
+	far->offset += p->bytes;
+	far->in = p->flags & PACKET_F_LAST ? FAR_NONE :
+		  is_write(op) ? FAR_WRITE : FAR_SEND;
+	if (p->flags & PACKET_F_LAST)
+		far->msn = (far->msn + 1) & SOFT_PSN_MASK;
+	if (p->ack)
+		acknowledge(dev, qp);
+}
+
+/* ---- duplicates ------------------------------------------------------- */
+
+/* The answer of an atomic is kept, because it must not run twice. */
+static void repeat_atomic(struct soft_dev *dev, struct soft_far *far,
+			  const struct packet *p)
+{
+	struct soft_qp *qp = far->qp;
+
+	for (uint32_t i = 0; i < SOFT_MAX_RD; i++) {
+		struct soft_rd *rd = &qp->rd[i];
+
+		if (!rd->known || !rd->atomic || rd->psn != p->psn)
+			continue;
+		rd->again = true;
+		far->repeats = true;
+		soft_qp_pend(dev, qp);
+		return;
+	}
+}
+
+/*
+ * A read runs again from where the peer misses it. What waits to be answered
+ * is asked for again as well, behind it.
+ */
+static void repeat_read(struct soft_dev *dev, struct soft_far *far,
+			const struct packet *p)
+{
+	struct soft_qp *qp = far->qp;
+	const bool dropping = qp->dropping;
+	struct soft_rec rec = { .code = 0 };
+	uint64_t none[2];
+
+	if (packets_of(far, p->length) >
+	    ((far->epsn - p->psn) & SOFT_PSN_MASK))
+		return;
+	qp->rd_head = qp->rd_tail;
+	fill_read(p, &rec, none);
+	run(dev, far, p, &rec, NULL);
+	if (soft_can_receive(qp))
+		qp->dropping = dropping;
+}
+
+static void repeat(struct soft_dev *dev, struct soft_far *far,
+		   const struct packet *p)
+{
+	const uint8_t op = p->opcode & PACKET_OP;
+
+	soft_count(dev, far->qp->attr.port_num, SOFT_DUPLICATES, 1);
+	if (op == PACKET_READ)
+		repeat_read(dev, far, p);
+	else if (is_atomic(op))
+		repeat_atomic(dev, far, p);
+	else
+		acknowledge(dev, far->qp);
+}
+
+void soft_far_request(struct soft_dev *dev, struct soft_far *far,
+		      const struct packet *p)
+{
+	struct soft_qp *qp = far->qp;
+
+	if (unlikely(!far->hears)) {
+		far->hears = true;
+		far->epsn = qp->epsn;
+	}
+	if (likely(p->psn == far->epsn)) {
+		far->nak_sent = false;
+		execute(dev, far, p);
+	} else if (soft_far_before(p->psn, far->epsn)) {
+		repeat(dev, far, p);
+	} else {
+		refuse_order(dev, far);
+	}
+}
+
+/* ---- answers ---------------------------------------------------------- */
+
+static bool put(struct soft_dev *dev, struct soft_far *far, struct packet *p)
+{
+	uint8_t *at = soft_net_room(dev);
+
+	if (!at)
+		return false;
+	p->dst = far->qp->attr.dest_qp_num;
+	p->msn = far->msn;
+	soft_net_put(dev, &far->path, packet_put(p, at));
+	return true;
+}
+
+static bool put_atomic(struct soft_dev *dev, struct soft_far *far,
+		       const struct soft_rd *rd)
+{
+	struct packet p = { .opcode = PACKET_ATOMIC_ACK, .psn = rd->psn,
+			    .syndrome = PACKET_NO_CREDITS,
+			    .value = rd->value[0] };
+
+	return put(dev, far, &p);
+}
+
+/* Copies the next n bytes of a read. Returns false if its memory is gone. */
+static bool copy_read(struct soft_dev *dev, struct soft_qp *qp,
+		      const struct soft_rd *rd, uint8_t *to, uint32_t n)
+{
+	const struct soft_mr *mr;
+	const uint8_t *at;
+
+	if (!rd->total)
+		return true;
+	if (rd->parts) {
+		mr = soft_layout_of(dev, rd->pd, rd->src_rkey, rd->raddr,
+				    rd->total, IBV_ACCESS_REMOTE_READ);
+		return mr && !soft_layout_read(dev, mr, rd->raddr + rd->sent,
+					       to, n);
+	}
+	at = soft_remote_at(dev, qp, rd->pd, rd->src_rkey, rd->raddr,
+			    rd->total, IBV_ACCESS_REMOTE_READ);
+	if (!at)
+		return false;
+	memcpy(to, at + rd->sent, n);
+	return true;
+}
+
+/* Sends a packet of the oldest read. Returns false if there is no room. */
+static bool put_read(struct soft_dev *dev, struct soft_far *far)
+{
+	struct soft_qp *qp = far->qp;
+	struct soft_rd *rd = &qp->rd[qp->rd_head % SOFT_MAX_RD];
+	const uint32_t n = min(rd->total - rd->sent, far->mtu);
+	const bool first = !rd->sent, last = rd->sent + n == rd->total;
+	struct packet p = { .opcode = last ? first ? PACKET_READ_ONLY :
+					    PACKET_READ_LAST :
+					    first ? PACKET_READ_FIRST :
+					    PACKET_READ_MIDDLE,
+			    .dst = qp->attr.dest_qp_num,
+			    .psn = (rd->psn + rd->sent / far->mtu) &
+				   SOFT_PSN_MASK,
+			    .syndrome = PACKET_NO_CREDITS, .msn = far->msn,
+			    .bytes = n };
+	uint8_t *at = soft_net_room(dev);
+	uint32_t head;
+
+	if (!at)
+		return false;
+	head = packet_put(&p, at);
+	memset(at + head + n, 0, 4);
+	if (!copy_read(dev, qp, rd, at + head, n)) {
+		qp->rd_head = qp->rd_tail;
+		soft_refuse(dev, qp, SOFT_NAK_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
+		qp->nak_psn = p.psn;
+		return true;
+	}
+	soft_net_put(dev, &far->path, head + n + p.pad);
+	soft_count_xmit(dev, qp->attr.port_num, n);
+	rd->sent += n;
+	if (last)
+		qp->rd_head++;
+	return true;
+}
+
+static bool put_reads(struct soft_dev *dev, struct soft_far *far)
+{
+	struct soft_qp *qp = far->qp;
+
+	while (qp->rd_head != qp->rd_tail) {
+		struct soft_rd *rd = &qp->rd[qp->rd_head % SOFT_MAX_RD];
+
+		if (rd->atomic ? !put_atomic(dev, far, rd) :
+		    !put_read(dev, far))
+			return false;
+		qp->rd_head += rd->atomic;
+	}
+	return true;
+}
+
+static bool put_repeats(struct soft_dev *dev, struct soft_far *far)
+{
+	for (uint32_t i = 0; far->repeats && i < SOFT_MAX_RD; i++) {
+		struct soft_rd *rd = &far->qp->rd[i];
+
+		if (rd->again && !put_atomic(dev, far, rd))
+			return false;
+		rd->again = false;
+	}
+	far->repeats = false;
+	return true;
+}
+
+static uint8_t syndrome_of(const struct soft_qp *qp)
+{
+	switch (qp->nak_due) {
+	case SOFT_NAK_RNR:
+		return PACKET_RNR | (qp->nak_aux & 31);
+	case SOFT_NAK_INV_REQ:
+		return PACKET_NAK | PACKET_NAK_INVALID;
+	case SOFT_NAK_ACCESS:
+		return PACKET_NAK | PACKET_NAK_ACCESS;
+	default:
+		return PACKET_NAK | PACKET_NAK_OP;
+	}
+}
+
+bool soft_far_answer(struct soft_dev *dev, struct soft_qp *qp)
+{
+	struct soft_far *far = qp->far;
+	struct packet p = { .opcode = PACKET_ACK,
+			    .psn = (far->epsn - 1) & SOFT_PSN_MASK,
+			    .syndrome = PACKET_NO_CREDITS };
+
+	if (!put_reads(dev, far) || !put_repeats(dev, far))
+		return false;
+	if (!qp->ack_due && !qp->nak_due)
+		return true;
+	if (qp->nak_due) {
+		p.psn = qp->nak_psn;
+		p.syndrome = syndrome_of(qp);
+		dev->rnr.sent += qp->nak_due == SOFT_NAK_RNR;
+		qp->rnr.sent += qp->nak_due == SOFT_NAK_RNR;
+	} else if (far->gap) {
+		p.psn = far->epsn;
+		p.syndrome = PACKET_NAK | PACKET_NAK_PSN;
+	}
+	if (!put(dev, far, &p))
+		return false;
+	qp->ack_due = qp->ack_asked = far->gap = false;
+	qp->nak_due = 0;
+	return true;
+}
