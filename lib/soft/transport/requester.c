@@ -144,6 +144,9 @@ static bool push_read(struct soft_dev *dev, struct soft_qp *qp,
 	if (!at)
 		return false;
 	n = min(n, far->window - unanswered(far));
+	/* what is asked for again is part of what was asked for before */
+	if (soft_far_before(p.psn, far->end))
+		n = min(n, (far->end - p.psn) & SOFT_PSN_MASK);
 	p.length = min(wqe->length - wqe->sent, n * far->mtu);
 	soft_net_put(dev, &far->path, packet_put(&p, at));
 	soft_count_xmit(dev, qp->attr.port_num, 0);
@@ -454,6 +457,8 @@ static void take_answer(struct soft_dev *dev, struct soft_far *far,
 	}
 	far->asked_again = false;
 	wqe->sent += atomic ? 8 : p->bytes;
+	/* it may be the answer to what was asked before going back */
+	wqe->asked = max(wqe->asked, arrived(far, wqe));
 	if (wqe->sent == wqe->length) {
 		wqe->done = true;
 		qp->reads_out -= wqe->reads;
