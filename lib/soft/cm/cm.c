@@ -524,14 +524,18 @@ int soft_cm_init_qp_attr(struct soft_cm_file *file,
 		soft_cm_ah(id, &a->ah_attr);
 		a->path_mtu = id->far ? id->far->mtu : IBV_MTU_4096;
 		a->dest_qp_num = id->peer_qpn;
-		a->rq_psn = id->peer_psn;
+		/*
+		 * a MAD tells where its receiver begins to send, and a message
+		 * of shared memory where its sender does
+		 */
+		a->rq_psn = id->far ? id->psn : id->peer_psn;
 		a->max_dest_rd_atomic = id->responder_resources;
 		break;
 	case IBV_QPS_RTS:
 		a->qp_attr_mask |= IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
 				   IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 				   IBV_QP_MAX_QP_RD_ATOMIC;
-		a->sq_psn = id->psn;
+		a->sq_psn = id->far ? id->peer_psn : id->psn;
 		a->timeout = id->ack_timeout ? id->ack_timeout :
 			     TIMEOUT_DEFAULT;
 		a->retry_cnt = id->retry_count;

@@ -164,8 +164,7 @@ static struct net_run *run_for(struct soft_net *net,
 	return run;
 }
 
-void soft_net_put(struct soft_dev *dev, const struct soft_path *path,
-		  uint32_t len)
+void net_put(struct soft_dev *dev, const struct soft_path *path, uint32_t len)
 {
 	struct soft_net *net = dev->net;
 	uint8_t *at = net->buffer + net->used, *end = at + len;
@@ -194,4 +193,37 @@ void soft_net_put(struct soft_dev *dev, const struct soft_path *path,
 	if (++run->count == NET_SEGMENTS || len < run->each)
 		run->closed = true;
 	dev->bells_due = true;		/* soft_unlock() flushes */
+}
+
+static __attribute__((noinline)) void
+put_faulty(struct soft_dev *dev, const struct soft_path *path, uint32_t len)
+{
+	const uint8_t *at = dev->net->buffer + dev->net->used;
+	uint8_t copy[PACKET_MAX], *again;
+
+	switch (net_fate(dev, path, at, len)) {
+	case NET_LOST:
+		soft_count(dev, 1, SOFT_XMIT_DISCARDS, 1);
+		return;
+	case NET_TWICE:
+		memcpy(copy, at, len);
+		net_put(dev, path, len);
+		again = soft_net_room(dev);
+		if (!again)
+			return;
+		memcpy(again, copy, len);
+		break;
+	default:
+		break;
+	}
+	net_put(dev, path, len);
+}
+
+void soft_net_put(struct soft_dev *dev, const struct soft_path *path,
+		  uint32_t len)
+{
+	if (unlikely(dev->faulty))
+		put_faulty(dev, path, len);
+	else
+		net_put(dev, path, len);
 }

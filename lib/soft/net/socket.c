@@ -106,6 +106,7 @@ static struct soft_net *net_new(void)
 		return NULL;
 	net->watch.fd = -1;
 	net->watch.fn = on_socket;
+	list_init(&net->held);
 	net->buffer = malloc(NET_BUFFER + PACKET_MAX);
 	net->arrivals = malloc((size_t)NET_ARRIVALS * NET_DATAGRAM);
 	if (net->buffer && net->arrivals)
@@ -149,6 +150,7 @@ void soft_net_close(struct soft_dev *dev)
 		soft_watch_del(dev, &net->watch);
 		close(net->watch.fd);
 	}
+	net_drop_held(net);
 	free(net->buffer);
 	free(net->arrivals);
 	free(net);

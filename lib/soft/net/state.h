@@ -37,7 +37,21 @@ struct soft_net {
 	uint32_t used;			/* bytes of the buffer */
 	struct net_run run[NET_RUNS];
 	uint8_t *buffer, *arrivals;
+	/* fate.c */
+	uint64_t drawn;			/* decisions so far */
+	struct list held;		/* packets that are late */
+	uint32_t holds;
 };
+
+/* What happens to a packet while faults are injected. */
+enum net_fate { NET_PASSES, NET_LOST, NET_TWICE };
+
+/* NET_LOST for one that is held back, too. */
+enum net_fate net_fate(struct soft_dev *dev, const struct soft_path *path,
+		       const uint8_t *at, uint32_t len);
+void net_drop_held(struct soft_net *net);
+/* As soft_net_put(), without injected faults. */
+void net_put(struct soft_dev *dev, const struct soft_path *path, uint32_t len);
 
 /*
  * Returns the CRC of a packet from the port. 'id' is the identification of
