@@ -300,7 +300,9 @@ void soft_far_timer(struct soft_dev *dev, struct soft_timer *t)
  */
 static uint32_t up_to(struct soft_qp *qp, uint32_t to)
 {
-	for (uint32_t i = qp->sq_head; i != qp->sq_tail; i++) {
+	uint32_t i;
+
+	for (i = qp->sq_head; i != qp->sq_tail; i++) {
 		const struct soft_swqe *wqe = wqe_at(qp, i);
 		uint32_t have;
 
@@ -312,6 +314,10 @@ static uint32_t up_to(struct soft_qp *qp, uint32_t to)
 		if (soft_far_before(have, to))
 			return have;
 	}
+	/* reads behind it may have ended before it */
+	for (; i != qp->sq_tail && wqe_at(qp, i)->psn == to &&
+	     is_read(wqe_at(qp, i)) && wqe_at(qp, i)->done; i++)
+		to = (soft_last_psn(wqe_at(qp, i)) + 1) & SOFT_PSN_MASK;
 	return to;
 }
 
@@ -373,7 +379,7 @@ static void acknowledged(struct soft_dev *dev, struct soft_far *far,
 
 	if (soft_far_before(far->qp->una, holds))
 		advance(dev, far, holds);
-	if (holds != to && !is_over(far))
+	if (soft_far_before(holds, to) && !is_over(far))
 		ask_again(dev, far);
 }
 
@@ -464,7 +470,8 @@ static void take_answer(struct soft_dev *dev, struct soft_far *far,
 		qp->reads_out -= wqe->reads;
 		wqe->reads = false;
 	}
-	advance(dev, far, (p->psn + 1) & SOFT_PSN_MASK);
+	/* an earlier read may still miss a packet */
+	acknowledged(dev, far, (p->psn + 1) & SOFT_PSN_MASK);
 }
 
 void soft_far_answered(struct soft_dev *dev, struct soft_far *far,
