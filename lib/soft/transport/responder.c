@@ -190,9 +190,32 @@ static void repeat_atomic(struct soft_dev *dev, struct soft_far *far,
 	}
 }
 
+/* Returns true if the answer to this read is still to be sent. */
+static bool is_pending(const struct soft_qp *qp, uint32_t psn)
+{
+	for (uint32_t i = qp->rd_head; i != qp->rd_tail; i++)
+		if (qp->rd[i % SOFT_MAX_RD].psn == psn)
+			return true;
+	return false;
+}
+
+/* Returns true if the memory of a read is still there. */
+static bool is_readable(struct soft_dev *dev, const struct soft_qp *qp,
+			const struct packet *p)
+{
+	const struct ibv_pd *pd = &qp->pd->ibv;
+
+	return !p->length ||
+	       soft_remote_at(dev, qp, pd, p->rkey, p->addr, p->length,
+			      IBV_ACCESS_REMOTE_READ) ||
+	       soft_layout_of(dev, pd, p->rkey, p->addr, p->length,
+			      IBV_ACCESS_REMOTE_READ);
+}
+
 /*
  * A read runs again from where the peer misses it. What waits to be answered
- * is asked for again as well, behind it.
+ * is asked for again as well, behind it. A packet that a network has doubled
+ * or delayed may be of a read that ended long ago, with its memory.
  */
 static void repeat_read(struct soft_dev *dev, struct soft_far *far,
 			const struct packet *p)
@@ -203,7 +226,8 @@ static void repeat_read(struct soft_dev *dev, struct soft_far *far,
 	uint64_t none[2];
 
 	if (packets_of(far, p->length) >
-	    ((far->epsn - p->psn) & SOFT_PSN_MASK))
+	    ((far->epsn - p->psn) & SOFT_PSN_MASK) ||
+	    is_pending(qp, p->psn) || !is_readable(dev, qp, p))
 		return;
 	qp->rd_head = qp->rd_tail;
 	fill_read(p, &rec, none);
