@@ -50,10 +50,20 @@ static bool progress(struct soft_dev *dev)
 static void packet(struct soft_dev *dev, const struct soft_path *back,
 		   const struct packet *p)
 {
+	const uint32_t node = p->dst >> SOFT_QPN_BITS;
+
 	if (p->flags & PACKET_F_DETH && p->dst == SOFT_QPN_CM)
 		soft_cm_packet(dev, back, p);
-	else
+	else if (node == dev->node)
 		soft_far_packet(dev, back, p);
+	else
+		(void)soft_net_forward(dev, node, back, p);
+}
+
+static void net_close(struct soft_dev *dev)
+{
+	soft_cm_seeks_end(dev);
+	soft_net_close(dev);
 }
 
 static const struct soft_fabric_upward fabric_up = {
@@ -66,11 +76,12 @@ static const struct soft_fabric_upward fabric_up = {
 	.ports = ports,
 	.forked = soft_ctx_forked,
 	.net_packet = packet,
+	.net_forwarded = soft_net_forwarded,
 	.net_room = soft_far_room,
 	.net_refused = soft_cm_refused,
 	.net_watch = soft_net_watch,
 	.net_flush = soft_net_flush,
-	.net_close = soft_net_close,
+	.net_close = net_close,
 };
 
 static const struct soft_verbs_upward verbs_up = {

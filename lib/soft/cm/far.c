@@ -15,6 +15,23 @@
 #define REQ_NS		60000000000ull
 #define DREQ_NS		4000000000ull
 
+/*
+ * On the network, the number of an id names its process as well. Few programs
+ * have so many ids that one has no such number.
+ */
+#define NUMBER_IDS	22
+#define NUMBER_MOST	((1u << NUMBER_IDS) - 1)
+
+static uint32_t number_of(const struct soft_dev *dev, uint32_t handle)
+{
+	return handle ? dev->node << NUMBER_IDS | handle : 0;
+}
+
+static uint32_t handle_of(uint32_t number)
+{
+	return number & NUMBER_MOST;
+}
+
 static void gid_of(const struct sockaddr_storage *a, uint8_t gid[16])
 {
 	memset(gid, 0, 16);
@@ -79,7 +96,7 @@ int soft_cm_far_resolve(struct soft_cm_id *id)
 	ret = soft_net_open(dev);
 	if (ret)
 		return ret;
-	far = far_new(id);
+	far = id->handle <= NUMBER_MOST ? far_new(id) : NULL;
 	if (!far)
 		return -ENOMEM;
 	far->path = path;
@@ -130,6 +147,7 @@ static void send_last(struct soft_cm_id *id, const struct soft_cm_msg *m)
 	if (m->hdr.type == SOFT_MSG_REJ && id->passive &&
 	    far->last.hdr.type != SOFT_MSG_REP)
 		mad.m.hdr.from = 0;
+	mad.m.hdr.from = number_of(id->file->dev, mad.m.hdr.from);
 	if (m->hdr.type == SOFT_MSG_DREQ)
 		mad.m.param.qp_num = id->peer_qpn;
 	send_mad(id->file->dev, &far->path, &mad);
@@ -191,6 +209,7 @@ void soft_cm_far_answer(struct soft_dev *dev, const struct soft_cm_from *from,
 	struct mad mad = { .m = *m, .ud = from->ud, .tid = from->tid,
 			   .guid = dev->device_guid };
 
+	mad.m.hdr.from = number_of(dev, mad.m.hdr.from);
 	send_mad(dev, from->path, &mad);
 }
 
@@ -198,7 +217,8 @@ void soft_cm_far_answer(struct soft_dev *dev, const struct soft_cm_from *from,
 
 int soft_cm_far_take(struct soft_cm_id *id, const struct soft_cm_from *from)
 {
-	struct soft_cm_far *far = far_new(id);
+	struct soft_cm_far *far = id->handle <= NUMBER_MOST ? far_new(id) :
+				  NULL;
 
 	if (!far)
 		return -ENOMEM;
@@ -318,6 +338,16 @@ static void on_delay(struct soft_dev *dev, const struct soft_cm_msg *m)
 	}
 }
 
+/* The request is for the address that it came to, whatever it says. */
+static void set_target(struct soft_cm_msg *m, const struct soft_path *back)
+{
+	struct sockaddr_storage to = { .ss_family = AF_INET };
+
+	*soft_addr_port(&to) = m->dst.sin6_port;
+	addr_of(back->from, back->scope, &to);
+	memcpy(&m->dst, &to, sizeof(m->dst));
+}
+
 void soft_cm_packet(struct soft_dev *dev, const struct soft_path *back,
 		    const struct packet *p)
 {
@@ -331,6 +361,12 @@ void soft_cm_packet(struct soft_dev *dev, const struct soft_path *back,
 	from.tid = mad.tid;
 	from.mtu = mad.mtu;
 	from.ud = mad.ud;
+	/* of an id of another process */
+	if (mad.m.hdr.to && mad.m.hdr.to >> NUMBER_IDS != dev->node &&
+	    soft_net_forward(dev, mad.m.hdr.to >> NUMBER_IDS, back, p))
+		return;
+	if (mad.m.hdr.to)
+		mad.m.hdr.to = handle_of(mad.m.hdr.to);
 	if (mad.delay) {
 		on_delay(dev, &mad.m);
 		return;
@@ -338,7 +374,10 @@ void soft_cm_packet(struct soft_dev *dev, const struct soft_path *back,
 	if (is_duplicate(dev, &from, &mad.m))
 		return;
 	if (mad.m.hdr.type == SOFT_MSG_REQ) {
+		set_target(&mad.m, back);
 		l = listener_of(dev, &from, &mad.m);
+		if (!l && !p->forwarded && soft_cm_seek(dev, back, p, &mad.m))
+			return;		/* another process may listen */
 		mad.m.hdr.to = l ? l->handle : 0;
 	}
 	soft_cm_take(dev, &from, &mad.m);

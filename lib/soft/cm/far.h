@@ -39,6 +39,15 @@ void soft_cm_far_free(struct soft_cm_id *id);
 /* A listener needs the socket for requests from other hosts. */
 void soft_cm_far_listen(const struct soft_cm_id *id);
 
+/* ---- seek.c ------------------------------------------------------------ */
+
+/*
+ * Looks for another process that listens, which gets the request then. Returns
+ * false if there is none.
+ */
+bool soft_cm_seek(struct soft_dev *dev, const struct soft_path *back,
+		  const struct packet *p, const struct soft_cm_msg *m);
+
 /* ---- between far.c and recv.c ------------------------------------------ */
 
 /* Who sent a message: a node of the fabric, or another host. */

@@ -169,6 +169,12 @@ int soft_cm_local(const struct soft_cm_id *id,
 		  const struct sockaddr_storage *addr, bool own);
 int soft_cm_copy_addr(struct sockaddr_storage *dst, const void *src,
 		      size_t len);
+/*
+ * name.c. Connects to the name of a listener for messages 'm'; 'any' is that of
+ * the wildcard. Returns a descriptor or -errno.
+ */
+int soft_cm_dial_name(struct soft_dev *dev, const struct soft_cm_msg *m,
+		      bool any);
 /* Sets the port of id->src to a port that may be free. */
 void soft_cm_new_port(struct soft_cm_id *id);
 /* conn.c. Begins a message of this id to its peer. */
@@ -247,6 +253,8 @@ void soft_cm_wire_down(struct soft_dev *dev, struct soft_wire *w);
 void soft_cm_packet(struct soft_dev *dev, const struct soft_path *back,
 		    const struct packet *p);
 void soft_cm_refused(struct soft_dev *dev, const uint8_t to[16]);
+/* seek.c: the device closes. */
+void soft_cm_seeks_end(struct soft_dev *dev);
 /* iwarp.c: of struct soft_verbs_upward */
 void soft_cm_iwarp_qp_over(struct soft_dev *dev, struct soft_qp *qp);
 /* The device was removed: raises DEVICE_REMOVAL on every id that used it. */

@@ -408,6 +408,24 @@ static void on_lookup(struct soft_dev *dev, struct soft_watch *w,
 		soft_cm_found(id, msg.node, msg.from);
 }
 
+int soft_cm_dial_name(struct soft_dev *dev, const struct soft_cm_msg *m,
+		      bool any)
+{
+	const struct sockaddr_storage *to =
+		(const struct sockaddr_storage *)&m->dst;
+	const unsigned int port = ntohs(m->dst.sin6_port);
+	struct sockaddr_storage copy;
+	char text[TEXT_MAX];
+
+	if (any)
+		return soft_name_connect(dev, "cm/%x/%u/*%c", m->ps, port,
+					 kind_of(false, to));
+	memset(&copy, 0, sizeof(copy));
+	memcpy(&copy, &m->dst, sizeof(m->dst));
+	addr_text(false, &copy, text);
+	return soft_name_connect(dev, "cm/%x/%u/%s", m->ps, port, text);
+}
+
 /* Looks for a listener at the address, then for a listener at the wildcard. */
 void soft_cm_lookup(struct soft_cm_id *id)
 {

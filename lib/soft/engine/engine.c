@@ -15,6 +15,7 @@
 #include "soft/engine/ud.h"
 #include "soft/fabric/count.h"
 #include "soft/fabric/push.h"
+#include "soft/fabric/upward.h"
 #include "soft/fabric/vm.h"
 #include "soft/verbs/qp.h"
 
@@ -32,6 +33,10 @@ static void dispatch(struct soft_dev *dev, struct soft_wire *w,
 	if (rec->op == SOFT_DATAGRAM &&
 	    rec->src >> SOFT_QPN_BITS == w->peer) {
 		soft_ud_arrives(dev, w, rec, payload);
+		return;
+	}
+	if (unlikely(rec->op == SOFT_PACKET)) {
+		soft_fabric_up->net_forwarded(dev, payload, rec->bytes);
 		return;
 	}
 	if (rec->op == SOFT_FRAME && rec->src >> SOFT_QPN_BITS == w->peer) {

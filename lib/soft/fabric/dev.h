@@ -48,6 +48,8 @@ struct soft_dev {
 	struct list fars;		/* queue pairs with a far peer */
 	bool far;			/* other hosts may be reached */
 	uint32_t mad_psn;		/* of the next message to one */
+	struct list seeks;		/* of cm/seek.c */
+	uint32_t seeking;		/* their number */
 
 	/* verbs/ */
 	struct list contexts;

@@ -23,6 +23,7 @@ enum soft_op {
 	SOFT_DC_CONNECT,		/* raddr: key; srqn: session */
 	SOFT_DC_LEAVE,
 	SOFT_FRAME,			/* Ethernet, to whom it may match */
+	SOFT_PACKET,			/* of the network, for that process */
 };
 
 enum {

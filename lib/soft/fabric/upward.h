@@ -42,6 +42,9 @@ struct soft_fabric_upward {
 	/* A packet has arrived, to which an answer would go that way. */
 	void (*net_packet)(struct soft_dev *dev, const struct soft_path *back,
 			   const struct packet *p);
+	/* Another process has received a packet for this one. */
+	void (*net_forwarded)(struct soft_dev *dev, const void *payload,
+			      uint32_t bytes);
 	/* The socket takes packets again. */
 	void (*net_room)(struct soft_dev *dev);
 	/* No process receives packets at the address (a GID). */

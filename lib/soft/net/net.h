@@ -53,6 +53,15 @@ void soft_net_put(struct soft_dev *dev, const struct soft_path *path,
 void soft_net_flush(struct soft_dev *dev);
 /* Takes the packets that have arrived. Returns true if there were any. */
 bool soft_net_receive(struct soft_dev *dev);
+/*
+ * Gives a packet to the process of a node. Returns false if there is none, or
+ * if that is this one.
+ */
+bool soft_net_forward(struct soft_dev *dev, uint32_t node,
+		      const struct soft_path *back, const struct packet *p);
+/* Takes a packet that another process has received. */
+void soft_net_forwarded(struct soft_dev *dev, const void *payload,
+			uint32_t bytes);
 /* The thread looks at the socket, or the polls of the program do. */
 void soft_net_watch(struct soft_dev *dev, bool by_thread);
 

@@ -180,6 +180,8 @@ bool packet_get(struct packet *p, const uint8_t *at, uint32_t len)
 	uint32_t head, first;
 
 	memset(p, 0, sizeof(*p));
+	p->at = at;
+	p->length_all = len;
 	if (len < BTH + PACKET_CRC || len > PACKET_MAX)
 		return false;
 	first = get32(at);

@@ -67,6 +67,10 @@ struct packet {
 	uint32_t qkey, src;
 	const uint8_t *payload;
 	uint32_t bytes;			/* without padding */
+	/* of a packet that has arrived */
+	const uint8_t *at;		/* all of it, with the CRC */
+	uint32_t length_all;
+	bool forwarded;			/* by another process of this host */
 };
 
 /* The upper three bits of a syndrome, and the codes of a NAK. */

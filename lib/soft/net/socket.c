@@ -65,6 +65,9 @@ static int set_options(int fd)
 			  IPV6_PMTUDISC_DO);
 	if (!ret)
 		ret = set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+	/* other processes of this user have the port as well */
+	if (!ret)
+		ret = set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 	if (ret)
 		return ret;
 	(void)set(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1);
