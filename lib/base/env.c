@@ -101,6 +101,7 @@ static const struct {
 	{ "RDMAMSG_SOFT_FABRIC" },
 	{ "RDMAMSG_SOFT_LACKS" },
 	{ "RDMAMSG_SOFT_LINK" },
+	{ "RDMAMSG_SOFT_NET" },
 	{ "RDMAMSG_SOFT_NO_VM" },
 	{ "RDMAMSG_SOFT_ORDER" },
 	{ "RDMAMSG_SOFT_PART" },

@@ -36,6 +36,7 @@ static const struct variable {
 	  .words = " native none " },
 	{ "RDMAMSG_SOFT_LINK", "ethernet, ib or iwarp",
 	  .words = " ethernet ib iwarp " },
+	{ "RDMAMSG_SOFT_NET", "0, 1 or all", .words = " 0 1 all " },
 	{ "RDMAMSG_SOFT_NO_VM", "0 or 1", .words = " 0 1 " },
 	{ "RDMAMSG_SOFT_ORDER", "0 to 4294967295", .most = UINT32_MAX },
 	{ "RDMAMSG_SOFT_PART", "1 to 65535", .least = 1, .most = 65535 },

@@ -53,7 +53,7 @@ static void check_device(const struct device *d)
 		     "RDMAMSG_SOFT_LINK RDMAMSG_SOFT_ATOMICS "
 		     "RDMAMSG_SOFT_LAYOUTS RDMAMSG_SOFT_LACKS "
 		     "RDMAMSG_SOFT_PART RDMAMSG_SOFT_PATIENCE "
-		     "RDMAMSG_SOFT_ORDER");
+		     "RDMAMSG_SOFT_ORDER RDMAMSG_SOFT_NET");
 	else
 		mend(f, "see the findings of 'nodes' and 'memlock'");
 }

@@ -221,6 +221,12 @@ static bool is_layouts(const char *value)
 	return !strcmp(value, "native") || !strcmp(value, "none");
 }
 
+static bool is_net(const char *value)
+{
+	return !strcmp(value, "0") || !strcmp(value, "1") ||
+	       !strcmp(value, "all");
+}
+
 static bool is_lacks(const char *value)
 {
 	return !strcmp(value, "windows") || !strcmp(value, "resizing") ||
@@ -281,6 +287,7 @@ static const struct {
 					  "comma" },
 	{ "RDMAMSG_SOFT_LAYOUTS", is_layouts, "native or none" },
 	{ "RDMAMSG_SOFT_LINK", is_link, "ethernet, ib or iwarp" },
+	{ "RDMAMSG_SOFT_NET", is_net, "0, 1 or all" },
 	{ "RDMAMSG_SOFT_NO_VM" },
 	{ "RDMAMSG_SOFT_ORDER", is_seed, "0 to 4294967295" },
 	{ "RDMAMSG_SOFT_PART", is_part, "1 to 65535" },

@@ -124,7 +124,8 @@ static int find_dst(struct soft_cm_id *id)
 		return -ENODEV;
 	if (is_group(&id->dst) && soft_cm_is_ud(id))
 		return 0;
-	ret = soft_cm_local(id, &id->dst, false);
+	ret = id->file->dev->all_far && !soft_cm_is_ud(id) ? -EADDRNOTAVAIL :
+	      soft_cm_local(id, &id->dst, false);
 	return ret == -EADDRNOTAVAIL ? soft_cm_far_resolve(id) : ret;
 }
 

@@ -191,12 +191,16 @@ static int number_options(struct soft_dev *dev)
 					 &dev->order);
 }
 
-/* Reads RDMAMSG_SOFT_NET: other hosts are reached if it is 1. */
+/*
+ * Reads RDMAMSG_SOFT_NET: with 1 other hosts are reached, with all so is this
+ * host, for tests.
+ */
 static int net_options(struct soft_dev *dev)
 {
 	const char *how = getenv("RDMAMSG_SOFT_NET");
 
-	dev->far = how && !strcmp(how, "1");
+	dev->all_far = how && !strcmp(how, "all");
+	dev->far = dev->all_far || (how && !strcmp(how, "1"));
 	return !how || !*how || dev->far || !strcmp(how, "0") ? 0 : -EINVAL;
 }
 

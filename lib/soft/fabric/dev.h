@@ -47,6 +47,7 @@ struct soft_dev {
 	struct soft_net *net;		/* NULL: no packets */
 	struct list fars;		/* queue pairs with a far peer */
 	bool far;			/* other hosts may be reached */
+	bool all_far;			/* this host as if it were another */
 	uint32_t mad_psn;		/* of the next message to one */
 	struct list seeks;		/* of cm/seek.c */
 	uint32_t seeking;		/* their number */

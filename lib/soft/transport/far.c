@@ -17,9 +17,10 @@ static bool is_far(struct soft_dev *dev, const struct ibv_ah_attr *a)
 {
 	const uint8_t *to = a->grh.dgid.raw;
 
-	return soft_is_roce(dev) && a->is_global && !soft_gid_mcast(to) &&
-	       soft_gid_index(dev, 1, to) < 0 &&
-	       soft_gid_local(to) == -EADDRNOTAVAIL;
+	if (!soft_is_roce(dev) || !a->is_global || soft_gid_mcast(to))
+		return false;
+	return dev->all_far || (soft_gid_index(dev, 1, to) < 0 &&
+				soft_gid_local(to) == -EADDRNOTAVAIL);
 }
 
 static int find_path(struct soft_dev *dev, const struct ibv_ah_attr *a,
