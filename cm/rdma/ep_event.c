@@ -274,7 +274,10 @@ static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 					   RDMAMSG_CAUSE_ADDRESS, -ENODEV,
 					   rdmamsg__is_soft(ep->lane.v) ?
 					   "the soft HCA leads to addresses "
-					   "of this host, and %s is none" :
+					   "of this host, and %s is none: with "
+					   "RDMAMSG_SOFT_NET=1 on both hosts "
+					   "it leads to others, see "
+					   "rdmamsg-soft(7)" :
 					   "no RDMA device leads to %s: see "
 					   "'rdma link', or give the network "
 					   "interface one with 'rdma link add "

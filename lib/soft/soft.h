@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The soft HCA: a software RDMA device for the processes of one host. This
- * header has the calls that programs make. The folders are layers, and each
+ * The soft HCA: a software RDMA device for the processes of one host and, over
+ * UDP, of others. This header has the calls that programs make. The folders are layers, and each
  * includes only itself and those below it in this picture:
  *
  *   tools/    rdmamsg-soft(1), rdmamsg-soft-ctl(1)
@@ -10,8 +10,10 @@
  *   control/  what rdmamsg-soft-ctl(1) asks a node, and device removal
  *   cma/      librdmacm's asynchronous calls over the commands of cm/
  *   cm/       connection manager: the commands of the kernel's rdma_cm device
+ *   transport/  queue pairs whose peer is on another host: PSNs, repetition
  *   engine/   progress: requester, responder, datagrams, path migration
  *   verbs/    the objects and calls of libibverbs
+ *   net/      packets of RoCE v2: the UDP socket, headers, CRC
  *   fabric/   shared memory, names, rings, wires, nodes, the thread, faults
  *   base/     of lib/, with list.h: no RDMA
  *

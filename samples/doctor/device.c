@@ -22,11 +22,12 @@ static void check_no_device(const struct facts *f)
 
 	if (facts_soft_suffices(f)) {
 		found("", OK, "no RDMA device of the kernel: the soft HCA, "
-		      "which RDMAMSG_DEVICE asks for, reaches this host only");
+		      "which RDMAMSG_DEVICE asks for, reaches this host, and "
+		      "others with RDMAMSG_SOFT_NET=1");
 		return;
 	}
 	one = found("", WARNING, "no RDMA device of the kernel: the soft HCA "
-		    "reaches this host only");
+		    "reaches this host only, unless RDMAMSG_SOFT_NET is 1");
 	net_candidate(f, netdev, sizeof(netdev));
 	mend(one, "load the card's driver, or: modprobe rdma_rxe && rdma link "
 	     "add rxe0 type rxe netdev %s", netdev[0] ? netdev : "NETDEV");

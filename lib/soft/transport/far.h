@@ -25,11 +25,10 @@
 #include "soft/fabric/limits.h"
 #include "soft/fabric/thread.h"
 #include "soft/net/net.h"
+#include "soft/verbs/qp.h"
 
 struct ibv_qp_attr;
 struct soft_dev;
-struct soft_qp;
-struct soft_swqe;
 
 /* The message of which more packets are to come. */
 enum far_message { FAR_NONE, FAR_SEND, FAR_WRITE };
@@ -67,6 +66,8 @@ struct soft_far {
 	bool nak_sent;			/* for a gap, until it is filled */
 	bool gap;			/* that NAK is due */
 	bool repeats;			/* answers of atomics are due again */
+	struct soft_rd redo[SOFT_MAX_RD]; /* reads to answer once more */
+	uint32_t redo_head, redo_tail;
 };
 
 /* ---- far.c ------------------------------------------------------------- */

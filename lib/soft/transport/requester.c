@@ -17,6 +17,7 @@
 #include "soft/verbs/qp.h"
 
 #define ASK_EVERY	16u	/* packets; an answer is asked for */
+#define PART		16u	/* packets of the answer to a request */
 
 /* ---- sending ---------------------------------------------------------- */
 
@@ -120,41 +121,62 @@ static uint32_t arrived(const struct soft_far *far, const struct soft_swqe *wqe)
 	return wqe->sent / far->mtu;
 }
 
+/* Requests for parts of a read, or for an atomic, that are not answered. */
+static uint32_t parts_out(const struct soft_far *far,
+			  const struct soft_swqe *wqe)
+{
+	const uint32_t have = arrived(far, wqe);
+
+	return wqe->done || wqe->asked <= have ? 0 :
+	       (wqe->asked - 1) / PART - have / PART + 1;
+}
+
+/* Changes what is asked for of a read or an atomic. */
+static void set_asked(struct soft_qp *qp, struct soft_swqe *wqe, uint32_t to)
+{
+	qp->reads_out -= parts_out(qp->far, wqe);
+	wqe->asked = to;
+	qp->reads_out += parts_out(qp->far, wqe);
+}
+
+static bool may_ask(const struct soft_qp *qp)
+{
+	return qp->reads_out < max(qp->attr.max_rd_atomic, 1) &&
+	       unanswered(qp->far) < qp->far->window;
+}
+
 /*
- * Asks for the next part of a read, when the part before has arrived. Returns
- * true if all of it is asked for.
+ * Asks for parts of a read. What is asked for again after a loss is the rest of
+ * a part, because Soft-RoCE answers no request that spans two earlier ones.
+ * Returns true if all of the read is asked for.
  */
 static bool push_read(struct soft_dev *dev, struct soft_qp *qp,
 		      struct soft_swqe *wqe)
 {
 	struct soft_far *far = qp->far;
-	const uint32_t have = arrived(far, wqe);
-	struct packet p = { .opcode = PACKET_READ, .ack = true,
-			    .dst = qp->attr.dest_qp_num, .rkey = wqe->rkey,
-			    .psn = (wqe->psn + have) & SOFT_PSN_MASK,
-			    .addr = wqe->raddr + wqe->sent };
-	uint32_t n = wqe->packets - have;
-	uint8_t *at;
 
-	if (wqe->done || wqe->asked == wqe->packets)
-		return true;
-	if (wqe->asked != have || unanswered(far) >= far->window)
-		return false;
-	at = soft_net_room(dev);
-	if (!at)
-		return false;
-	n = min(n, far->window - unanswered(far));
-	/* what is asked for again is part of what was asked for before */
-	if (soft_far_before(p.psn, far->end))
-		n = min(n, (far->end - p.psn) & SOFT_PSN_MASK);
-	p.length = min(wqe->length - wqe->sent, n * far->mtu);
-	soft_net_put(dev, &far->path, packet_put(&p, at));
-	soft_count_xmit(dev, qp->attr.port_num, 0);
-	qp->reads_out += !wqe->reads;
-	wqe->reads = true;
-	wqe->asked = have + n;
-	sent(dev, far, p.psn, n, true);
-	return wqe->asked == wqe->packets;
+	while (!wqe->done && wqe->asked != wqe->packets) {
+		const uint32_t at = wqe->asked * far->mtu;
+		const uint32_t n = min(PART - wqe->asked % PART,
+				       wqe->packets - wqe->asked);
+		struct packet p = { .opcode = PACKET_READ, .ack = true,
+				    .dst = qp->attr.dest_qp_num,
+				    .rkey = wqe->rkey,
+				    .psn = (wqe->psn + wqe->asked) &
+					   SOFT_PSN_MASK,
+				    .addr = wqe->raddr + at,
+				    .length = min(wqe->length - at,
+						  n * far->mtu) };
+		uint8_t *to = may_ask(qp) ? soft_net_room(dev) : NULL;
+
+		if (!to)
+			return false;
+		soft_net_put(dev, &far->path, packet_put(&p, to));
+		soft_count_xmit(dev, qp->attr.port_num, 0);
+		set_asked(qp, wqe, wqe->asked + n);
+		sent(dev, far, p.psn, n, true);
+	}
+	return true;
 }
 
 static bool push_atomic(struct soft_dev *dev, struct soft_qp *qp,
@@ -176,15 +198,12 @@ static bool push_atomic(struct soft_dev *dev, struct soft_qp *qp,
 		wqe->status = IBV_WC_REM_INV_REQ_ERR;	/* no such packet */
 		return true;
 	}
-	if (unanswered(far) >= far->window)
-		return false;
-	at = soft_net_room(dev);
+	at = may_ask(qp) ? soft_net_room(dev) : NULL;
 	if (!at)
 		return false;
 	soft_net_put(dev, &far->path, packet_put(&p, at));
 	soft_count_xmit(dev, qp->attr.port_num, 16);
-	qp->reads_out += !wqe->reads;
-	wqe->reads = true;
+	set_asked(qp, wqe, 1);
 	sent(dev, far, p.psn, 1, true);
 	return true;
 }
@@ -223,9 +242,7 @@ static void take_back(struct soft_qp *qp, struct soft_swqe *wqe, uint32_t psn)
 	if (is_local(wqe) || wqe->done)
 		return;
 	if (is_read(wqe)) {
-		wqe->asked = arrived(far, wqe);
-		qp->reads_out -= wqe->reads;
-		wqe->reads = false;
+		set_asked(qp, wqe, arrived(far, wqe));
 	} else {
 		wqe->sent = soft_far_before(wqe->psn, psn) ?
 			    ((psn - wqe->psn) & SOFT_PSN_MASK) * far->mtu : 0;
@@ -462,14 +479,12 @@ static void take_answer(struct soft_dev *dev, struct soft_far *far,
 		return;
 	}
 	far->asked_again = false;
+	qp->reads_out -= parts_out(far, wqe);
 	wqe->sent += atomic ? 8 : p->bytes;
+	wqe->done = wqe->sent == wqe->length;
 	/* it may be the answer to what was asked before going back */
 	wqe->asked = max(wqe->asked, arrived(far, wqe));
-	if (wqe->sent == wqe->length) {
-		wqe->done = true;
-		qp->reads_out -= wqe->reads;
-		wqe->reads = false;
-	}
+	qp->reads_out += parts_out(far, wqe);
 	/* an earlier read may still miss a packet */
 	acknowledged(dev, far, (p->psn + 1) & SOFT_PSN_MASK);
 }

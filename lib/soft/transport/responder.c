@@ -190,50 +190,70 @@ static void repeat_atomic(struct soft_dev *dev, struct soft_far *far,
 	}
 }
 
-/* Returns true if the answer to this read is still to be sent. */
-static bool is_pending(const struct soft_qp *qp, uint32_t psn)
+/* Returns the PSN of the next packet that answers a read. */
+static uint32_t next_psn(const struct soft_far *far, const struct soft_rd *rd)
 {
+	return (rd->psn + rd->sent / far->mtu) & SOFT_PSN_MASK;
+}
+
+/* Returns true if that packet, or one behind it, has this PSN. */
+static bool will_send(const struct soft_far *far, const struct soft_rd *rd,
+		      uint32_t psn)
+{
+	const uint32_t end = rd->psn + packets_of(far, rd->total);
+
+	return !soft_far_before(psn, next_psn(far, rd)) &&
+	       soft_far_before(psn, end & SOFT_PSN_MASK);
+}
+
+static bool is_pending(const struct soft_far *far, uint32_t psn)
+{
+	const struct soft_qp *qp = far->qp;
+
 	for (uint32_t i = qp->rd_head; i != qp->rd_tail; i++)
-		if (qp->rd[i % SOFT_MAX_RD].psn == psn)
+		if (will_send(far, &qp->rd[i % SOFT_MAX_RD], psn))
+			return true;
+	for (uint32_t i = far->redo_head; i != far->redo_tail; i++)
+		if (will_send(far, &far->redo[i % SOFT_MAX_RD], psn))
 			return true;
 	return false;
 }
 
-/* Returns true if the memory of a read is still there. */
-static bool is_readable(struct soft_dev *dev, const struct soft_qp *qp,
-			const struct packet *p)
-{
-	const struct ibv_pd *pd = &qp->pd->ibv;
-
-	return !p->length ||
-	       soft_remote_at(dev, qp, pd, p->rkey, p->addr, p->length,
-			      IBV_ACCESS_REMOTE_READ) ||
-	       soft_layout_of(dev, pd, p->rkey, p->addr, p->length,
-			      IBV_ACCESS_REMOTE_READ);
-}
-
 /*
- * A read runs again from where the peer misses it. What waits to be answered
- * is asked for again as well, behind it. A packet that a network has doubled
- * or delayed may be of a read that ended long ago, with its memory.
+ * A read runs again from where the peer misses it. A packet that a network has
+ * doubled or delayed may be of a read that ended long ago, with its memory. It
+ * takes no entry of rd[], where the results of atomics are kept.
  */
 static void repeat_read(struct soft_dev *dev, struct soft_far *far,
 			const struct packet *p)
 {
 	struct soft_qp *qp = far->qp;
-	const bool dropping = qp->dropping;
-	struct soft_rec rec = { .code = 0 };
-	uint64_t none[2];
+	const struct ibv_pd *pd = &qp->pd->ibv;
+	struct soft_rd *rd;
+	bool parts;
 
-	if (packets_of(far, p->length) >
-	    ((far->epsn - p->psn) & SOFT_PSN_MASK) ||
-	    is_pending(qp, p->psn) || !is_readable(dev, qp, p))
+	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_READ) ||
+	    packets_of(far, p->length) >
+	    ((far->epsn - p->psn) & SOFT_PSN_MASK) || is_pending(far, p->psn))
 		return;
-	qp->rd_head = qp->rd_tail;
-	fill_read(p, &rec, none);
-	run(dev, far, p, &rec, NULL);
-	if (soft_can_receive(qp))
-		qp->dropping = dropping;
+	parts = p->length && !soft_remote_at(dev, qp, pd, p->rkey, p->addr,
+					     p->length, IBV_ACCESS_REMOTE_READ);
+	if (parts && !soft_layout_of(dev, pd, p->rkey, p->addr, p->length,
+				     IBV_ACCESS_REMOTE_READ))
+		return;
+	/* the peer has gone back: what is behind will be asked for again */
+	while (far->redo_tail != far->redo_head &&
+	       !soft_far_before(far->redo[(far->redo_tail - 1) %
+					  SOFT_MAX_RD].psn, p->psn))
+		far->redo_tail--;
+	if (far->redo_tail - far->redo_head == SOFT_MAX_RD)
+		return;
+	rd = &far->redo[far->redo_tail++ % SOFT_MAX_RD];
+	*rd = (struct soft_rd){
+		.psn = p->psn, .src_rkey = p->rkey, .total = p->length,
+		.raddr = p->addr, .pd = pd, .parts = parts,
+	};
+	soft_qp_pend(dev, qp);
 }
 
 static void repeat(struct soft_dev *dev, struct soft_far *far,
@@ -316,11 +336,13 @@ static bool copy_read(struct soft_dev *dev, struct soft_qp *qp,
 	return true;
 }
 
-/* Sends a packet of the oldest read. Returns false if there is no room. */
-static bool put_read(struct soft_dev *dev, struct soft_far *far)
+enum put { PUT_MORE, PUT_ALL, PUT_NO_ROOM, PUT_NO_MEMORY };
+
+/* Sends the next packet of a read. */
+static enum put put_read(struct soft_dev *dev, struct soft_far *far,
+			 struct soft_rd *rd)
 {
 	struct soft_qp *qp = far->qp;
-	struct soft_rd *rd = &qp->rd[qp->rd_head % SOFT_MAX_RD];
 	const uint32_t n = min(rd->total - rd->sent, far->mtu);
 	const bool first = !rd->sent, last = rd->sent + n == rd->total;
 	struct packet p = { .opcode = last ? first ? PACKET_READ_ONLY :
@@ -328,28 +350,52 @@ static bool put_read(struct soft_dev *dev, struct soft_far *far)
 					    first ? PACKET_READ_FIRST :
 					    PACKET_READ_MIDDLE,
 			    .dst = qp->attr.dest_qp_num,
-			    .psn = (rd->psn + rd->sent / far->mtu) &
-				   SOFT_PSN_MASK,
+			    .psn = next_psn(far, rd),
 			    .syndrome = PACKET_NO_CREDITS, .msn = far->msn,
 			    .bytes = n };
 	uint8_t *at = soft_net_room(dev);
 	uint32_t head;
 
 	if (!at)
-		return false;
+		return PUT_NO_ROOM;
 	head = packet_put(&p, at);
 	memset(at + head + n, 0, 4);
-	if (!copy_read(dev, qp, rd, at + head, n)) {
-		qp->rd_head = qp->rd_tail;
-		soft_refuse(dev, qp, SOFT_NAK_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
-		qp->nak_psn = p.psn;
-		return true;
-	}
+	if (!copy_read(dev, qp, rd, at + head, n))
+		return PUT_NO_MEMORY;
 	soft_net_put(dev, &far->path, head + n + p.pad);
 	soft_count_xmit(dev, qp->attr.port_num, n);
 	rd->sent += n;
-	if (last)
+	return last ? PUT_ALL : PUT_MORE;
+}
+
+/* Sends the answer to the oldest read or atomic. Returns false without room. */
+static bool put_oldest(struct soft_dev *dev, struct soft_far *far)
+{
+	struct soft_qp *qp = far->qp;
+	struct soft_rd *rd = &qp->rd[qp->rd_head % SOFT_MAX_RD];
+	uint32_t psn;
+
+	if (rd->atomic) {
+		if (!put_atomic(dev, far, rd))
+			return false;
 		qp->rd_head++;
+		return true;
+	}
+	psn = next_psn(far, rd);
+	switch (put_read(dev, far, rd)) {
+	case PUT_NO_ROOM:
+		return false;
+	case PUT_NO_MEMORY:
+		qp->rd_head = qp->rd_tail;
+		soft_refuse(dev, qp, SOFT_NAK_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
+		qp->nak_psn = psn;
+		break;
+	case PUT_ALL:
+		qp->rd_head++;
+		break;
+	default:
+		break;
+	}
 	return true;
 }
 
@@ -357,14 +403,17 @@ static bool put_reads(struct soft_dev *dev, struct soft_far *far)
 {
 	struct soft_qp *qp = far->qp;
 
-	while (qp->rd_head != qp->rd_tail) {
-		struct soft_rd *rd = &qp->rd[qp->rd_head % SOFT_MAX_RD];
+	while (far->redo_head != far->redo_tail) {
+		const enum put put = put_read(dev, far, &far->redo[
+				far->redo_head % SOFT_MAX_RD]);
 
-		if (rd->atomic ? !put_atomic(dev, far, rd) :
-		    !put_read(dev, far))
+		if (put == PUT_NO_ROOM)
 			return false;
-		qp->rd_head += rd->atomic;
+		far->redo_head += put != PUT_MORE;
 	}
+	while (qp->rd_head != qp->rd_tail)
+		if (!put_oldest(dev, far))
+			return false;
 	return true;
 }
 

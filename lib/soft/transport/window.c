@@ -10,10 +10,10 @@
 #include "base/util.h"
 
 #define FIRST		32u
-#define LEAST		2u
+#define LEAST		16u	/* so that some packets tell of a loss */
 #define MOST_BYTES	(256u << 10)
 #define WAIT_FIRST	20000000ull	/* ns, before a round trip is known */
-#define WAIT_LEAST	4000000ull	/* for the other end to be scheduled */
+#define WAIT_LEAST	1000000ull	/* for the other end to be scheduled */
 #define WAIT_MOST	2000000000ull
 #define QUEUE		500000ull	/* ns that a round trip may grow by */
 

@@ -82,7 +82,6 @@ struct soft_swqe {
 	struct soft_ah *ah;		/* datagram: counted reference */
 	uint32_t dest_qpn;
 	uint32_t asked;			/* far read: packets asked for */
-	bool reads;			/* far: counts in reads_out */
 	union {
 		uint32_t qkey;
 		uint16_t stream;	/* DCI */

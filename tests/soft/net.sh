@@ -1,0 +1,156 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Usage: net.sh BUILDDIR
+#
+# The soft HCA on a network: rdmamsg-perf between two network namespaces with a
+# pair of veth between them, every byte checked, with and without lost, doubled
+# and reordered packets. Prints `ok NAME` or `not ok NAME` for each.
+
+set -u
+
+# In a network namespace of its own, where an ordinary user is root.
+if [ "${NET_INSIDE-}" != 1 ]
+then
+	export NET_INSIDE=1
+	[ "$(id -u)" = 0 ] || exec unshare -rn sh "$0" "$@"
+	exec unshare -n sh "$0" "$@"
+fi
+
+perf=$1/samples/rdmamsg-perf
+ctl=$1/lib/soft/tools/rdmamsg-soft-ctl
+export RDMAMSG_DEVICE=soft RDMAMSG_SOFT_NET=1
+log=$(mktemp)
+unshare -n sleep 600 &
+other=$!
+children=$other
+trap 'kill $children 2>/dev/null; rm -f "$log"' EXIT
+trap 'exit 1' HUP INT TERM
+
+there()
+{
+	nsenter -t $other -n "$@"
+}
+
+# until_true COMMAND...: waits for at most 30 s
+until_true()
+{
+	for _ in $(seq 300)
+	do
+		! "$@" >/dev/null 2>&1 || return 0
+		sleep 0.1
+	done
+	return 1
+}
+
+apart()
+{
+	[ "$(readlink /proc/$other/ns/net)" != "$(readlink /proc/$$/ns/net)" ]
+}
+
+listens()
+{
+	grep -q 'listening on port' "$log.$1"
+}
+
+# set_up MTU
+set_up()
+{
+	ip link add v0 mtu "$1" type veth peer name v1 mtu "$1" &&
+	    ip link set v1 netns $other &&
+	    ip addr add 10.7.0.1/24 dev v0 &&
+	    ip addr add fd07::1/64 dev v0 nodad &&
+	    there ip addr add 10.7.0.2/24 dev v1 &&
+	    there ip addr add fd07::2/64 dev v1 nodad &&
+	    ip link set v0 up && there ip link set v1 up &&
+	    ip link set lo up && there ip link set lo up
+}
+
+# result NAME COMMAND...
+result()
+{
+	name=$1
+	shift
+	if "$@" >"$log" 2>&1
+	then
+		echo "ok $name"
+		return
+	fi
+	echo "not ok $name"
+	sed 's/^/# /' "$log"
+	status=1
+}
+
+# perf_all HOST COUNT
+perf_all()
+{
+	for size in 1 1K 8K 64K 1M
+	do
+		there timeout 120 "$perf" lat "$1" -n "$2" -s $size --check ||
+			return
+		there timeout 120 "$perf" bw "$1" -n "$2" -s $size --check ||
+			return
+	done
+}
+
+# one_sided HOST COUNT
+one_sided()
+{
+	for test in write-lat read-lat atomic-lat write-bw read-bw
+	do
+		there timeout 120 "$perf" $test "$1" -n "$2" || return
+	done
+}
+
+# is_refused: nobody listens on that port, or has any socket there
+is_refused()
+{
+	! there timeout 60 "$perf" lat "$1" -p "$2" -n 1 >"$log.refused" 2>&1 &&
+		grep 'nobody listens' "$log.refused"
+}
+
+faults()
+{
+	"$ctl" -a faults "$@" && there "$ctl" -a faults "$@"
+}
+
+# two_at_once HOST: both servers share the port of RoCE
+two_at_once()
+{
+	there timeout 120 "$perf" lat "$1" -p 7472 -n 300 -s 8K --check --event &
+	two=$!
+	there timeout 120 "$perf" lat "$1" -n 300 -s 8K --check --event || return
+	wait $two
+}
+
+status=0
+until_true apart && set_up 1500 || exit
+trap 'kill $children 2>/dev/null; rm -f "$log" "$log".*' EXIT
+result net__no_process_there_REFUSED is_refused 10.7.0.1 7471
+timeout 580 "$perf" server >"$log.7471" 2>&1 &
+children="$children $!"
+timeout 580 "$perf" server -p 7472 >"$log.7472" 2>&1 &
+children="$children $!"
+# a process whose device lives on has the faults of its fabric
+there timeout 580 "$perf" server -p 7473 >"$log.7473" 2>&1 &
+children="$children $!"
+until_true listens 7471 && until_true listens 7472 &&
+	until_true listens 7473 || exit
+
+result net__no_listener_there_REFUSED is_refused 10.7.0.1 7400
+result net__ipv4_EVERY_BYTE perf_all 10.7.0.1 100
+result net__ipv6_EVERY_BYTE perf_all fd07::1 100
+result net__one_sided_ALL_KINDS one_sided 10.7.0.1 100
+result net__two_processes_share_THE_PORT two_at_once 10.7.0.1
+if faults drop=2 duplicate=2 reorder=2
+then
+	result net__packets_lost_EVERY_BYTE perf_all 10.7.0.1 30
+	result net__packets_lost_ONE_SIDED one_sided fd07::1 30
+	faults
+else
+	echo 'not ok net__faults_TAKEN'
+	status=1
+fi
+ip link set v0 mtu 9000 && there ip link set v1 mtu 9000
+result net__large_packets_EVERY_BYTE perf_all 10.7.0.1 50
+exit $status
