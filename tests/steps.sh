@@ -16,8 +16,8 @@ host_steps="tsan tsan-check distcheck check san-check quickstart installed
 	model soft-samples-rest quickstart-rest fresh python-rest
 	cxx-rest rust"
 patient_steps="soft-fault soft-asan soft-hostile soft-twohost soft-samples soft-ib
-	soft-no-vm chaos soft-below soft-iwarp soft-disorder
-	soft soft-no-vm-rest soft-apps soft-hostile-iwarp soft-fault-iwarp
+	soft-no-vm chaos soft-below soft-iwarp soft-disorder soft-net
+	soft soft-net-rest soft-no-vm-rest soft-apps soft-hostile-iwarp soft-fault-iwarp
 	oldnew chaos-asan"
 # in one virtual machine after the other
 machine_steps="device-rxe integration san-integration fault chaos-vm samples
@@ -28,7 +28,7 @@ siw_steps="device-siw siw siw-rest"
 machines_steps="twohost twohost-rest siw-twohost vm big-vm"
 
 rest_steps="san-check-rest tsan-check-rest distcheck-rest clang pages switches cross
-	model soft soft-no-vm-rest soft-samples-rest quickstart-rest fresh soft-apps
+	model soft soft-net-rest soft-no-vm-rest soft-samples-rest quickstart-rest fresh soft-apps
 	soft-hostile-iwarp soft-fault-iwarp
 	oldnew chaos-asan python-rest cxx-rest rust
 	integration-rest san-integration-rest hostile fault-rest samples-rest
@@ -92,6 +92,17 @@ link_programs='device errors connect setup accept close messages refs memory mov
 order_programs='messages memory rma srq window connect close dead guard layout pd
 	loop move cookies credits submit wait'
 
+# Programs over packets between processes of this host, as if it were another:
+# what a network can change. The rest asks for what packets do not carry as yet,
+# for other fabrics, or for the end of a process at once.
+net_programs='messages memory rma atomics close failover'
+net_programs_rest='errors arguments handles log stats ends fork connect setup
+	request_key accept word refs crc credits burst loop submit timer
+	adapters adapters_event wait move listen_lanes listen_threads events
+	dead op_timeout op_timeout_lane layout window features process exit
+	unload signals left links shutdown successor regcache srq srq_options
+	pool pd guard strangers auth chain chain_native'
+
 # Programs for the threads of the soft HCA and of the library.
 thread_programs='loop submit wait move listen_shared listen_threads messages refs
 	memory cookies'
@@ -144,7 +155,7 @@ guest_faults_rest='exchange teardown qp-fatal rma srq-connect'
 
 # Between machines: one way to lose a network of each kind. On the soft HCA all run,
 # and chaos-vm kills peers on Soft-RoCE.
-twohost_cases='both_networks one_way choice link_down_up
+twohost_cases='both_networks one_way link_down_up
 	cut_large_to_server failover_standby'
 
 # iWARP between machines: a silent cut, which TCP hides, and ends of all kinds.
@@ -345,6 +356,29 @@ quickstart()
 on_soft()
 {
 	sh "$top/tests/integration/soft.sh" "$@"
+}
+
+# over_packets PROGRAM...: in a network namespace of its own, because all soft
+# HCAs of a user share a port there. Any user has one as root of a user namespace.
+over_packets()
+{
+	with=-rn
+	[ "$(id -u)" != 0 ] || with=-n
+	RDMAMSG_DEVICE=soft RDMAMSG_SOFT_NET=all \
+	RDMAMSG_SOFT_FABRIC=packets-$$ \
+	RDMAMSG_VM_ADDR=127.0.0.1 RDMAMSG_VM_ADDR6=::1 \
+	RDMAMSG_VM_DEVICE=soft0 RDMAMSG_VM_HOST=localhost \
+	    unshare $with sh -c 'ip link set lo up && exec sh "$@"' over_packets \
+	    "$top/tests/integration/run.sh" "$work/gcc" "$@"
+}
+
+on_network()
+{
+	status=0
+	sh "$top/tests/soft/net.sh" "$work/gcc" || status=$?
+	# shellcheck disable=SC2086 # words
+	over_packets $net_programs || status=$?
+	return $status
 }
 
 # Runs tests of the soft HCA again, without process_vm_readv(2).
@@ -630,6 +664,10 @@ run_step()
 			on_soft "$work/gcc" $order_programs ;;
 	soft-asan)
 		on_soft "$work/asan" ;;
+	soft-net)
+		on_network ;;
+	soft-net-rest)
+		over_packets $net_programs_rest ;;
 	soft-threads)
 		on_soft "$work/tsan" $thread_programs ;;
 	soft-crash)
