@@ -7,6 +7,8 @@
 
 #include <pthread.h>
 
+#include "base/util.h"
+
 #include "soft/cm/id.h"
 #include "soft/cma/cma.h"
 #include "soft/control/control.h"
@@ -42,9 +44,15 @@ static void ports(struct soft_dev *dev, const struct soft_faults *were)
 /* Packets first: they bring work for queue pairs. */
 static bool progress(struct soft_dev *dev)
 {
-	const bool any = dev->net && soft_net_receive(dev);
+	bool any;
 
-	return soft_progress(dev) || any;
+	if (likely(!dev->net))
+		return soft_progress(dev);
+	any = soft_net_receive(dev);
+	any |= soft_progress(dev);
+	/* others wait for the answers while more arrives */
+	soft_net_flush(dev);
+	return any;
 }
 
 static void packet(struct soft_dev *dev, const struct soft_path *back,

@@ -123,6 +123,18 @@ two_at_once()
 	wait $two
 }
 
+# A path that carries no whole packet for a while: nothing spins, nothing is lost.
+narrow()
+{
+	there timeout 120 "$perf" bw "$1" -n 3000 -s 1M --check &
+	wide=$!
+	sleep 0.5
+	there ip link set v1 mtu 1000 && ip link set v0 mtu 1000 || return
+	sleep 1
+	there ip link set v1 mtu 1500 && ip link set v0 mtu 1500 || return
+	wait $wide
+}
+
 status=0
 until_true apart && set_up 1500 || exit
 trap 'kill $children 2>/dev/null; rm -f "$log" "$log".*' EXIT
@@ -153,4 +165,6 @@ else
 fi
 ip link set v0 mtu 9000 && there ip link set v1 mtu 9000
 result net__large_packets_EVERY_BYTE perf_all 10.7.0.1 50
+ip link set v0 mtu 1500 && there ip link set v1 mtu 1500
+result net__path_too_narrow_for_a_while_GOES_ON narrow 10.7.0.1
 exit $status

@@ -37,10 +37,10 @@ static int send_msg(struct soft_cm_id *id, const struct soft_cm_msg *m)
 {
 	if (!id->wire && !id->far)
 		return -ECONNRESET;
-	if (!soft_cm_carried(id->file->dev))
-		return 0;		/* the port loses the message */
 	if (id->far)
 		return soft_cm_far_send(id, m);
+	if (!soft_cm_carried(id->file->dev))
+		return 0;		/* the port loses the message */
 	return soft_wire_send(id->file->dev, id->wire, &m->hdr, sizeof(*m));
 }
 
@@ -125,6 +125,7 @@ void soft_cm_not_found(struct soft_cm_id *id, int status)
 	if (id->state == SOFT_CM_REQ_SENT)
 		(void)soft_cm_send(id, SOFT_MSG_REJ, SOFT_REJ_CONSUMER);
 	id->state = SOFT_CM_OVER;
+	soft_timer_stop(&id->timer);
 	if (status > 0 && soft_cm_is_ud(id))
 		soft_cm_raise(id, RDMA_CM_EVENT_UNREACHABLE,
 			      SOFT_SIDR_UNSUPPORTED);

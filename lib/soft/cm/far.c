@@ -82,10 +82,10 @@ int soft_cm_far_resolve(struct soft_cm_id *id)
 	struct soft_cm_far *far;
 	int ret;
 
-	if (!dev->far || !soft_is_roce(dev) || id->ib)
+	if (!dev->far || !soft_is_roce(dev) || id->ib || soft_cm_is_ud(id))
 		return -ENODEV;
 	gid_of(&id->dst, path.to);
-	if (id->dst.ss_family == AF_INET6)
+	if (soft_path_local(path.to))
 		path.scope = ((struct sockaddr_in6 *)&id->dst)->sin6_scope_id;
 	if (id->src.ss_family && !soft_addr_is_any(&id->src))
 		gid_of(&id->src, path.from);
@@ -224,11 +224,11 @@ int soft_cm_far_take(struct soft_cm_id *id, const struct soft_cm_from *from)
 		return -ENOMEM;
 	far->path = *from->path;
 	far->tid = from->tid;
-	if (soft_net_route(&far->path))
-		far->path.mtu = 1500;	/* whatever the way back is */
-	far->mtu = (uint8_t)min(soft_net_mtu(&far->path), from->mtu);
-	if (!far->mtu)
-		far->mtu = IBV_MTU_256;
+	far->mtu = from->mtu;
+	/* without a descriptor for the question, believe the peer */
+	if (!from->ud && !soft_net_route(&far->path) &&
+	    soft_net_mtu(&far->path) < from->mtu)
+		return -EMSGSIZE;
 	/* what the peer says of itself is not proven; its packets' source is */
 	addr_of(far->path.to, far->path.scope, &id->dst);
 	addr_of(far->path.from, far->path.scope, &id->src);
@@ -307,6 +307,7 @@ static bool is_duplicate(struct soft_dev *dev, const struct soft_cm_from *from,
 	case SOFT_MSG_REP:
 		id = soft_cm_find(dev, m->hdr.to);
 		if (!id || !id->far || id->passive ||
+		    !soft_path_same(&id->far->path, from->path) ||
 		    id->state != SOFT_CM_CONNECTED || soft_cm_is_ud(id))
 			return false;
 		(void)soft_cm_send(id, SOFT_MSG_RTU, 0);
@@ -326,13 +327,46 @@ static bool is_duplicate(struct soft_dev *dev, const struct soft_cm_from *from,
 	}
 }
 
-/* The answer will take longer: IBTA volume 1, 12.6.6. */
-static void on_delay(struct soft_dev *dev, const struct soft_cm_msg *m)
+struct soft_cm_id *soft_cm_far_id(struct soft_dev *dev,
+				  const struct soft_cm_from *from,
+				  const struct soft_msg *m)
 {
-	struct soft_cm_id *id = soft_cm_find(dev, m->hdr.to);
+	struct soft_cm_id *id = soft_cm_find(dev, m->to);
+	struct list *n;
 
-	if (id && id->far && (id->state == SOFT_CM_REQ_SENT ||
-			      id->state == SOFT_CM_REP_SENT)) {
+	if (m->to)
+		return id && id->far &&
+		       soft_path_same(&id->far->path, from->path) &&
+		       (!id->peer || !m->from || id->peer == m->from) ? id :
+		       NULL;
+	/* a request is withdrawn before the peer knows our number */
+	list_for_each(n, &dev->cm_ids) {
+		id = list_entry(n, struct soft_cm_id, node);
+		if (id->far && id->passive && m->from && id->peer == m->from &&
+		    soft_path_same(&id->far->path, from->path))
+			return id;
+	}
+	return NULL;
+}
+
+bool soft_cm_far_smaller(struct soft_cm_id *id, uint8_t reason)
+{
+	if (reason != SOFT_REJ_MTU || id->state != SOFT_CM_REQ_SENT ||
+	    id->far->mtu <= IBV_MTU_256)
+		return false;
+	id->far->mtu--;
+	soft_cm_far_connect(id);
+	return true;
+}
+
+/* The answer will take longer: IBTA volume 1, 12.6.6. */
+static void on_delay(struct soft_dev *dev, const struct soft_cm_from *from,
+		     const struct soft_cm_msg *m)
+{
+	struct soft_cm_id *id = soft_cm_far_id(dev, from, &m->hdr);
+
+	if (id && soft_now() < id->far->until &&
+	    (id->state == SOFT_CM_REQ_SENT || id->state == SOFT_CM_REP_SENT)) {
 		id->far->wait = WAIT_MOST;
 		soft_timer_set(dev, &id->timer, WAIT_MOST);
 	}
@@ -368,7 +402,7 @@ void soft_cm_packet(struct soft_dev *dev, const struct soft_path *back,
 	if (mad.m.hdr.to)
 		mad.m.hdr.to = handle_of(mad.m.hdr.to);
 	if (mad.delay) {
-		on_delay(dev, &mad.m);
+		on_delay(dev, &from, &mad.m);
 		return;
 	}
 	if (is_duplicate(dev, &from, &mad.m))

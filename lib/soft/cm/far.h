@@ -62,8 +62,20 @@ struct soft_cm_from {
 /* Answers a message that no id takes. */
 void soft_cm_far_answer(struct soft_dev *dev, const struct soft_cm_from *from,
 			const struct soft_cm_msg *m);
-/* Makes a new id of a request one with a far peer. Returns 0 or -ENOMEM. */
+/*
+ * Makes a new id of a request one with a far peer. Returns 0, -ENOMEM, or
+ * -EMSGSIZE if the way back is not wide enough.
+ */
 int soft_cm_far_take(struct soft_cm_id *id, const struct soft_cm_from *from);
+/* Returns the id that a far peer's message is for, or NULL. */
+struct soft_cm_id *soft_cm_far_id(struct soft_dev *dev,
+				  const struct soft_cm_from *from,
+				  const struct soft_msg *m);
+/*
+ * The peer's way is narrower, if that is the reason. Asks again with a smaller
+ * MTU and returns true.
+ */
+bool soft_cm_far_smaller(struct soft_cm_id *id, uint8_t reason);
 void soft_cm_take(struct soft_dev *dev, const struct soft_cm_from *from,
 		  const struct soft_cm_msg *m);
 

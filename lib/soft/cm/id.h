@@ -110,7 +110,8 @@ struct soft_cm_msg {
 _Static_assert(sizeof(struct soft_cm_msg) <= SOFT_MSG_MAX, "one datagram");
 
 /* IB reject reasons, enum ib_cm_rej_reason in Linux include/rdma/ib_cm.h */
-enum { SOFT_REJ_INVALID_SERVICE = 8, SOFT_REJ_CONSUMER = 28 };
+enum { SOFT_REJ_INVALID_SERVICE = 8, SOFT_REJ_MTU = 26,
+       SOFT_REJ_CONSUMER = 28 };
 /* enum ib_cm_sidr_status, likewise */
 enum { SOFT_SIDR_UNSUPPORTED = 1, SOFT_SIDR_REJECT = 2 };
 

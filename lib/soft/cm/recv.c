@@ -68,7 +68,7 @@ static void answer(struct soft_dev *dev, const struct soft_cm_from *from,
 	/* a far peer repeats its request anyway */
 }
 
-/* Notes who has sent the request. Returns 0 or -ENOMEM. */
+/* Notes who has sent the request. Returns 0, -ENOMEM or -EMSGSIZE. */
 static int take_from(struct soft_cm_id *id, const struct soft_cm_from *from)
 {
 	if (!from->wire)
@@ -83,6 +83,7 @@ static void on_req(struct soft_dev *dev, const struct soft_cm_from *from,
 {
 	struct soft_cm_id *l = soft_cm_find(dev, m->hdr.to), *id;
 	struct soft_cm_event *ev;
+	int err;
 
 	if (!soft_cm_carried(dev)) {
 		/* the port drops the request; BUSY makes the peer repeat it */
@@ -103,14 +104,13 @@ static void on_req(struct soft_dev *dev, const struct soft_cm_from *from,
 		memcpy(&id->src, &m->dst, sizeof(m->dst));
 		memcpy(&id->dst, &m->src, sizeof(m->src));
 	}
-	if (ev && take_from(id, from)) {
+	err = ev ? take_from(id, from) : -ENOMEM;
+	if (err) {
 		free(ev);
-		ev = NULL;
-	}
-	if (!ev) {
 		if (id)
 			soft_cm_id_free(id);
-		answer(dev, from, m, SOFT_MSG_BUSY, 0);
+		answer(dev, from, m, err == -EMSGSIZE ? SOFT_MSG_REJ :
+		       SOFT_MSG_BUSY, SOFT_REJ_MTU);
 		return;
 	}
 	l->waiting++;
@@ -200,7 +200,9 @@ static void on_rej(struct soft_cm_id *id, const struct soft_cm_msg *m)
 	int status = m->reason;
 
 	if (id->state < SOFT_CM_LOOKUP || id->state >= SOFT_CM_DREQ_SENT ||
-	    (ud && id->state == SOFT_CM_CONNECTED))
+	    ((ud || id->far) && id->state == SOFT_CM_CONNECTED))
+		return;
+	if (id->far && soft_cm_far_smaller(id, m->reason))
 		return;
 	if (id->file->dev->iwarp && id->state == SOFT_CM_CONNECTED) {
 		soft_cm_iwarp_ended(id);
@@ -284,10 +286,7 @@ static struct soft_cm_id *addressee(struct soft_dev *dev,
 	struct list *n;
 
 	if (!w)
-		return id && id->far &&
-		       soft_path_same(&id->far->path, from->path) &&
-		       (!id->peer || !m->from || id->peer == m->from) ? id :
-		       NULL;
+		return soft_cm_far_id(dev, from, m);
 	if (id)
 		return id->wire && id->wire->peer == w->peer &&
 		       (!id->peer || !m->from || id->peer == m->from) ? id :

@@ -48,8 +48,13 @@ static void on_answer(struct soft_dev *dev, struct soft_watch *w,
 	if (got == -EAGAIN || got == -EINTR)
 		return;
 	if (got == sizeof(msg) && msg.magic == SOFT_MSG_MAGIC &&
-	    msg.type == SOFT_MSG_LOOKUP && packet_get(&p, s->at, s->len))
-		(void)soft_net_forward(dev, msg.node, &s->back, &p);
+	    msg.type == SOFT_MSG_LOOKUP && msg.to == SOFT_LINK_ROCE &&
+	    packet_get(&p, s->at, s->len) &&
+	    !soft_net_forward(dev, msg.node, &s->back, &p)) {
+		/* nobody else, or it has listened here meanwhile */
+		p.forwarded = true;
+		soft_cm_packet(dev, &s->back, &p);
+	}
 	end(dev, s);
 }
 

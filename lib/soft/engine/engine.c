@@ -49,7 +49,8 @@ static void dispatch(struct soft_dev *dev, struct soft_wire *w,
 		return;
 	}
 	qp = soft_qp_find(dev, rec->dst);
-	if (qp && (qp->attr.dest_qp_num != rec->src || !soft_can_receive(qp) ||
+	/* the number of a far peer may be one of this host as well */
+	if (qp && (qp->far || qp->attr.dest_qp_num != rec->src || !soft_can_receive(qp) ||
 		   qp->unreliable != unreliable ||
 		   qp->ibv.qp_type == IBV_QPT_UD ||
 		   qp->ibv.qp_type == IBV_QPT_RAW_PACKET)) {
@@ -203,7 +204,8 @@ static bool push_pending(struct soft_dev *dev)
 		if (!soft_resp_push(dev, qp))
 			soft_qp_pend(dev, qp);
 		soft_req_push(dev, qp);
-		any |= qp->wire && !qp->wire->dead &&
+		any |= qp->far ? !list_empty(&qp->pend_node) :
+		       qp->wire && !qp->wire->dead &&
 		       qp->wire->tx.pos != before;
 		if (n == last)
 			break;

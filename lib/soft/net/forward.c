@@ -12,6 +12,8 @@
 #include "soft/fabric/push.h"
 #include "soft/fabric/upward.h"
 
+#define ABSENT_NS	1000000000ull
+
 bool soft_net_forward(struct soft_dev *dev, uint32_t node,
 		      const struct soft_path *back, const struct packet *p)
 {
@@ -24,8 +26,13 @@ bool soft_net_forward(struct soft_dev *dev, uint32_t node,
 		return false;
 	w = dev->to[node];
 	if (!w) {
-		if (soft_wire_get(dev, node, &w))
+		/* anybody can send a packet for any number */
+		if (soft_now() - dev->net->absent[node] < ABSENT_NS)
 			return false;
+		if (soft_wire_get(dev, node, &w)) {
+			dev->net->absent[node] = soft_now();
+			return false;
+		}
 		soft_wire_put(dev, w);
 	}
 	/* a process that takes nothing loses it, as a network would */

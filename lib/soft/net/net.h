@@ -34,6 +34,12 @@ void soft_net_close(struct soft_dev *dev);
 int soft_net_route(struct soft_path *ret);
 /* Returns the largest enum ibv_mtu whose packets pass the way, or 0. */
 int soft_net_mtu(const struct soft_path *path);
+/* Returns true for an address that only its link knows. */
+static inline bool soft_path_local(const uint8_t gid[16])
+{
+	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
+}
+
 static inline bool soft_path_same(const struct soft_path *a,
 				  const struct soft_path *b)
 {

@@ -43,7 +43,7 @@ static bool read_control(struct msghdr *m, struct soft_path *from,
 
 			memcpy(&info, CMSG_DATA(h), sizeof(info));
 			memcpy(from->from, &info.ipi6_addr, 16);
-			if (IN6_IS_ADDR_LINKLOCAL(&info.ipi6_addr))
+			if (soft_path_local(from->from))
 				from->scope = info.ipi6_ifindex;
 			found = true;
 		} else if (h->cmsg_level == SOL_UDP && h->cmsg_type == UDP_GRO) {
@@ -57,7 +57,8 @@ static bool read_control(struct msghdr *m, struct soft_path *from,
 	return found;
 }
 
-static void take_packet(struct soft_dev *dev, const struct soft_path *back,
+/* Returns false for a packet that is none of ours. */
+static bool take_packet(struct soft_dev *dev, const struct soft_path *back,
 			uint16_t port, const uint8_t *at, uint32_t len)
 {
 	struct packet p;
@@ -65,26 +66,29 @@ static void take_packet(struct soft_dev *dev, const struct soft_path *back,
 	if (!packet_get(&p, at, len) ||
 	    !net_crc_ok(back->to, back->from, port, at, len)) {
 		dev->net->bad++;
-		return;
+		return false;
 	}
 	soft_fabric_up->net_packet(dev, back, &p);
+	return true;
 }
 
-static void take_datagram(struct soft_dev *dev, struct msghdr *m,
+static bool take_datagram(struct soft_dev *dev, struct msghdr *m,
 			  const uint8_t *at, uint32_t len)
 {
 	const struct sockaddr_in6 *from = m->msg_name;
 	struct soft_path back = { .scope = 0 };
 	uint32_t each = len;
+	bool any = false;
 
 	/* an answer goes the way back */
 	if (m->msg_flags & (MSG_TRUNC | MSG_CTRUNC) ||
 	    m->msg_namelen != sizeof(*from) || !read_control(m, &back, &each))
-		return;
+		return false;
 	memcpy(back.to, &from->sin6_addr, 16);
 	for (uint32_t i = 0; i < len; i += each)
-		take_packet(dev, &back, ntohs(from->sin6_port), at + i,
-			    min(each, len - i));
+		any |= take_packet(dev, &back, ntohs(from->sin6_port), at + i,
+				   min(each, len - i));
+	return any;
 }
 
 bool soft_net_receive(struct soft_dev *dev)
@@ -114,9 +118,8 @@ bool soft_net_receive(struct soft_dev *dev)
 		if (got < 0 && errno != EAGAIN && errno != EINTR)
 			(void)soft_net_errors(dev);
 		for (int i = 0; i < got; i++)
-			take_datagram(dev, &m[i].msg_hdr, v[i].iov_base,
-				      m[i].msg_len);
-		any |= got > 0;
+			any |= take_datagram(dev, &m[i].msg_hdr,
+					     v[i].iov_base, m[i].msg_len);
 	}
 	return any;
 }

@@ -21,6 +21,8 @@
 #define UDP_SEGMENT	103
 #endif
 
+#define TRIES	8	/* of a run, after errors of earlier ones */
+
 /* Control data of a message: our address, and the size of its segments. */
 struct control {
 	_Alignas(struct cmsghdr)
@@ -94,17 +96,18 @@ static int send_runs(struct soft_net *net)
 /*
  * A run failed. What the kernel refuses is lost, as a network loses it, and
  * whoever sent it sends it again. An error of an earlier packet is told here as
- * well (IP_RECVERR), and then the run is tried again.
+ * well (IP_RECVERR), and then the run is tried again. One that is too long for
+ * the way tells its own error again each time.
  */
-static void on_refusal(struct soft_dev *dev, int err)
+static void on_refusal(struct soft_dev *dev, int err, int *tries)
 {
 	struct soft_net *net = dev->net;
 	const struct net_run *run = &net->run[net->sent];
 
-	if (soft_net_errors(dev))
+	if (soft_net_errors(dev) && err != -EMSGSIZE && (*tries)++ < TRIES)
 		return;
 	/* the interface cannot cut it: Linux, udp_send_skb() */
-	if ((err == -EIO || err == -EINVAL) && run->count > 1)
+	if (err == -EIO && run->count > 1)
 		net->whole = true;
 	soft_count(dev, 1, SOFT_XMIT_DISCARDS, run->count);
 	net->sent++;
@@ -113,6 +116,7 @@ static void on_refusal(struct soft_dev *dev, int err)
 void soft_net_flush(struct soft_dev *dev)
 {
 	struct soft_net *net = dev->net;
+	int tries = 0;
 
 	while (net->sent != net->runs && net->watch.fd >= 0) {
 		const int got = send_runs(net);
@@ -124,7 +128,7 @@ void soft_net_flush(struct soft_dev *dev)
 			return;
 		}
 		if (got < 0)
-			on_refusal(dev, got);
+			on_refusal(dev, got, &tries);
 		else
 			net->sent += (uint32_t)got;
 	}
@@ -137,8 +141,7 @@ uint8_t *soft_net_room(struct soft_dev *dev)
 
 	if (unlikely(!net || net->blocked))
 		return NULL;
-	if (net->used + PACKET_MAX > NET_BUFFER ||
-	    (net->runs == NET_RUNS && net->run[NET_RUNS - 1].closed))
+	if (net->used + PACKET_MAX > NET_BUFFER || net->runs == NET_RUNS)
 		soft_net_flush(dev);
 	return net->blocked ? NULL : net->buffer + net->used;
 }
@@ -152,10 +155,7 @@ static struct net_run *run_for(struct soft_net *net,
 	if (run && !run->closed && len <= run->each &&
 	    run->bytes + len <= NET_RUN && soft_path_same(&run->path, path))
 		return run;
-	if (run)
-		run->closed = true;
-	if (net->runs == NET_RUNS)
-		return NULL;
+	/* soft_net_room() has left one */
 	run = &net->run[net->runs++];
 	*run = (struct net_run){
 		.path = *path, .begin = net->used, .each = len,
@@ -171,18 +171,6 @@ void net_put(struct soft_dev *dev, const struct soft_path *path, uint32_t len)
 	struct net_run *run = run_for(net, path, len + PACKET_CRC);
 	uint32_t crc;
 
-	if (unlikely(!run)) {
-		/* the buffer begins anew, with this packet */
-		soft_net_flush(dev);
-		if (net->blocked) {
-			soft_count(dev, 1, SOFT_XMIT_DISCARDS, 1);
-			return;
-		}
-		memmove(net->buffer, at, len);
-		at = net->buffer;
-		end = at + len;
-		run = run_for(net, path, len + PACKET_CRC);
-	}
 	/* the kernel numbers the packets of a run: Linux, inet_gso_segment() */
 	crc = net_crc(path->from, path->to, run->count, at, len, PACKET_PORT);
 	for (int i = 0; i < 4; i++)

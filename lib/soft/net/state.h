@@ -37,6 +37,7 @@ struct soft_net {
 	uint32_t used;			/* bytes of the buffer */
 	struct net_run run[NET_RUNS];
 	uint8_t *buffer, *arrivals;
+	uint64_t absent[SOFT_NODES];	/* ns: no such node then; 0: unknown */
 	/* fate.c */
 	uint64_t drawn;			/* decisions so far */
 	struct list held;		/* packets that are late */

@@ -34,7 +34,7 @@ static int find_path(struct soft_dev *dev, const struct ibv_ah_attr *a,
 	memset(ret, 0, sizeof(*ret));
 	memcpy(ret->to, a->grh.dgid.raw, 16);
 	memcpy(ret->from, from.gid.raw, 16);
-	if (IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)ret->to))
+	if (soft_path_local(ret->from))
 		ret->scope = from.ifindex;
 	return soft_net_route(ret);
 }

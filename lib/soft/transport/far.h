@@ -119,7 +119,7 @@ uint64_t soft_window_wait(const struct soft_far *far);
 
 void soft_far_request(struct soft_dev *dev, struct soft_far *far,
 		      const struct packet *p);
-/* Sends due answers. Returns false if the socket takes no more. */
+/* Sends due answers. Returns false if more is due, and there is room. */
 bool soft_far_answer(struct soft_dev *dev, struct soft_qp *qp);
 
 #endif

@@ -295,8 +295,8 @@ void soft_far_timer(struct soft_dev *dev, struct soft_timer *t)
 	soft_count(dev, qp->attr.port_num, SOFT_ACK_TIMEOUTS, 1);
 	far->waited += soft_window_wait(far);
 	far->timeouts++;
-	while (qp->attr.timeout && far->waited >= all) {
-		far->waited -= all;
+	if (qp->attr.timeout && far->waited >= all) {
+		far->waited = 0;
 		if (!qp->retries--) {
 			soft_req_fail(dev, qp, index_of(qp, qp->una),
 				      IBV_WC_RETRY_EXC_ERR);
@@ -332,9 +332,15 @@ static uint32_t up_to(struct soft_qp *qp, uint32_t to)
 			return have;
 	}
 	/* reads behind it may have ended before it */
-	for (; i != qp->sq_tail && wqe_at(qp, i)->psn == to &&
-	     is_read(wqe_at(qp, i)) && wqe_at(qp, i)->done; i++)
-		to = (soft_last_psn(wqe_at(qp, i)) + 1) & SOFT_PSN_MASK;
+	for (; i != qp->sq_tail && wqe_at(qp, i)->psn == to; i++) {
+		const struct soft_swqe *wqe = wqe_at(qp, i);
+
+		if (is_local(wqe))
+			continue;
+		if (!is_read(wqe) || !wqe->done)
+			break;
+		to = (soft_last_psn(wqe) + 1) & SOFT_PSN_MASK;
+	}
 	return to;
 }
 
@@ -417,7 +423,13 @@ static void refused(struct soft_dev *dev, struct soft_far *far,
 	/* an earlier read has to end first */
 	if (is_over(far) || qp->una != p->psn || qp->sq_head == qp->sq_tail)
 		return;
+	/* a doubled one says nothing new: all behind it is taken back */
+	if (!unanswered(far) && (code == PACKET_NAK_PSN ||
+				 (p->syndrome & PACKET_SYNDROME) == PACKET_RNR))
+		return;
 	if ((p->syndrome & PACKET_SYNDROME) == PACKET_RNR) {
+		far->waited = 0;
+		far->timeouts = 0;
 		go_back(dev, far, p->psn);
 		soft_timer_stop(&far->timer);
 		soft_req_rnr(dev, qp, index_of(qp, p->psn), code & 31);

@@ -18,6 +18,8 @@
 #include "soft/verbs/layout.h"
 #include "soft/verbs/qp.h"
 
+#define BURST	256u	/* packets of reads in one turn */
+
 static bool is_write(uint8_t op)
 {
 	return op >= PACKET_WRITE_FIRST && op <= PACKET_WRITE_ONLY_IMM;
@@ -233,6 +235,7 @@ static void repeat_read(struct soft_dev *dev, struct soft_far *far,
 	bool parts;
 
 	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_READ) ||
+	    p->length > SOFT_MAX_MSG ||
 	    packets_of(far, p->length) >
 	    ((far->epsn - p->psn) & SOFT_PSN_MASK) || is_pending(far, p->psn))
 		return;
@@ -399,11 +402,13 @@ static bool put_oldest(struct soft_dev *dev, struct soft_far *far)
 	return true;
 }
 
+/* Answers reads, for a while. Returns false if there is no room. */
 static bool put_reads(struct soft_dev *dev, struct soft_far *far)
 {
 	struct soft_qp *qp = far->qp;
+	uint32_t left = BURST;
 
-	while (far->redo_head != far->redo_tail) {
+	for (; far->redo_head != far->redo_tail && left; left--) {
 		const enum put put = put_read(dev, far, &far->redo[
 				far->redo_head % SOFT_MAX_RD]);
 
@@ -411,7 +416,7 @@ static bool put_reads(struct soft_dev *dev, struct soft_far *far)
 			return false;
 		far->redo_head += put != PUT_MORE;
 	}
-	while (qp->rd_head != qp->rd_tail)
+	for (; qp->rd_head != qp->rd_tail && left; left--)
 		if (!put_oldest(dev, far))
 			return false;
 	return true;
@@ -451,7 +456,11 @@ bool soft_far_answer(struct soft_dev *dev, struct soft_qp *qp)
 			    .psn = (far->epsn - 1) & SOFT_PSN_MASK,
 			    .syndrome = PACKET_NO_CREDITS };
 
+	/* soft_far_room() pends it when there is room again */
 	if (!put_reads(dev, far) || !put_repeats(dev, far))
+		return true;
+	/* others have their turn */
+	if (qp->rd_head != qp->rd_tail || far->redo_head != far->redo_tail)
 		return false;
 	if (!qp->ack_due && !qp->nak_due)
 		return true;
@@ -465,7 +474,7 @@ bool soft_far_answer(struct soft_dev *dev, struct soft_qp *qp)
 		p.syndrome = PACKET_NAK | PACKET_NAK_PSN;
 	}
 	if (!put(dev, far, &p))
-		return false;
+		return true;
 	qp->ack_due = qp->ack_asked = far->gap = false;
 	qp->nak_due = 0;
 	return true;
