@@ -8,6 +8,9 @@
 
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 
 #include "base/fd.h"
 
@@ -31,6 +34,23 @@ static inline unsigned int netif_index(const char *name)
 	index = if_nametoindex(name);
 	fd_unfill(&fill);
 	return index;
+}
+
+/* Returns the MTU of an interface, or 0. */
+static inline unsigned int netif_mtu(const char *name)
+{
+	int fd = fd_high(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	struct ifreq r;
+	int mtu = 0;
+
+	if (fd < 0)
+		return 0;
+	memset(&r, 0, sizeof(r));
+	memcpy(r.ifr_name, name, strnlen(name, IF_NAMESIZE - 1));
+	if (!ioctl(fd, SIOCGIFMTU, &r))
+		mtu = r.ifr_mtu;
+	close(fd);
+	return (unsigned int)mtu;
 }
 
 /* Returns NULL, with errno, or ret. */

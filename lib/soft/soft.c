@@ -62,7 +62,7 @@ static void packet(struct soft_dev *dev, const struct soft_path *back,
 
 	if (p->flags & PACKET_F_DETH && p->dst == SOFT_QPN_CM)
 		soft_cm_packet(dev, back, p);
-	else if (node == dev->node)
+	else if (node == dev->node || p->dst == SOFT_QPN_MCAST)
 		soft_far_packet(dev, back, p);
 	else
 		(void)soft_net_forward(dev, node, back, p);
@@ -104,6 +104,9 @@ static const struct soft_verbs_upward verbs_up = {
 	.far_down = soft_far_down,
 	.far_push = soft_far_push,
 	.far_answer = soft_far_answer,
+	.far_route = soft_far_route,
+	.far_datagram = soft_far_datagram,
+	.far_group = soft_far_group,
 };
 
 static void set_tables(void)

@@ -76,6 +76,8 @@ static void default_source(struct soft_cm_id *id)
 	if (is_group(&id->dst)) {
 		id->src.ss_family = id->dst.ss_family;
 		loopback(&id->src);
+		if (id->file->dev->far)
+			soft_cm_far_group(id);
 		*soft_addr_port(&id->src) = port;
 		return;
 	}

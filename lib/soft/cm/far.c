@@ -82,7 +82,7 @@ int soft_cm_far_resolve(struct soft_cm_id *id)
 	struct soft_cm_far *far;
 	int ret;
 
-	if (!dev->far || !soft_is_roce(dev) || id->ib || soft_cm_is_ud(id))
+	if (!dev->far || !soft_is_roce(dev) || id->ib)
 		return -ENODEV;
 	gid_of(&id->dst, path.to);
 	if (soft_path_local(path.to))
@@ -100,11 +100,32 @@ int soft_cm_far_resolve(struct soft_cm_id *id)
 	if (!far)
 		return -ENOMEM;
 	far->path = path;
-	far->mtu = (uint8_t)soft_net_mtu(&path);
+	far->mtu = (uint8_t)soft_path_mtu(path.mtu);
 	if (!id->src.ss_family)
 		id->src.ss_family = id->dst.ss_family;
 	addr_of(path.from, path.scope, &id->src);
 	return 0;
+}
+
+void soft_cm_far_group(struct soft_cm_id *id)
+{
+	struct soft_dev *dev = id->file->dev;
+	const bool v4 = id->src.ss_family == AF_INET;
+	const uint32_t loopback = dev->gids[0].ifindex;
+
+	if (!soft_is_roce(dev))
+		return;
+	soft_gids_read(dev);
+	for (int i = 0; i < SOFT_GIDS; i++) {
+		const struct soft_gid *g = &dev->gids[i];
+
+		if (!g->ifindex || g->ifindex == loopback ||
+		    soft_gid_v4(g->gid.raw) != v4 ||
+		    soft_path_local(g->gid.raw))
+			continue;
+		addr_of(g->gid.raw, 0, &id->src);
+		return;
+	}
 }
 
 void soft_cm_far_listen(const struct soft_cm_id *id)
@@ -227,7 +248,7 @@ int soft_cm_far_take(struct soft_cm_id *id, const struct soft_cm_from *from)
 	far->mtu = from->mtu;
 	/* without a descriptor for the question, believe the peer */
 	if (!from->ud && !soft_net_route(&far->path) &&
-	    soft_net_mtu(&far->path) < from->mtu)
+	    soft_path_mtu(far->path.mtu) < from->mtu)
 		return -EMSGSIZE;
 	/* what the peer says of itself is not proven; its packets' source is */
 	addr_of(far->path.to, far->path.scope, &id->dst);

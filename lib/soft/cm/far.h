@@ -27,6 +27,8 @@ struct soft_cm_far {
  * with a far peer. Returns 0 or -errno.
  */
 int soft_cm_far_resolve(struct soft_cm_id *id);
+/* A group reaches other hosts: id->src becomes an address of a network. */
+void soft_cm_far_group(struct soft_cm_id *id);
 /* Sends the request of an id that has a way. */
 void soft_cm_far_connect(struct soft_cm_id *id);
 int soft_cm_far_send(struct soft_cm_id *id, const struct soft_cm_msg *m);

@@ -18,6 +18,7 @@
 #include "soft/verbs/access.h"
 #include "soft/verbs/ah.h"
 #include "soft/verbs/qp.h"
+#include "soft/verbs/upward.h"
 
 /* The header in front of the payload. */
 struct dgram {
@@ -164,8 +165,14 @@ bool soft_ud_push(struct soft_dev *dev, struct soft_qp *qp,
 	/* C10-93.1.1: no packet and no error, as rxe_requester() in Linux */
 	if (unlikely(wqe->length > SOFT_MTU))
 		return true;
+	if (unlikely(ah->far) && !wqe->shown) {
+		soft_verbs_up->far_datagram(dev, qp, wqe);
+		wqe->shown = true;	/* a group has members here as well */
+	}
 	if (ah->mcast)
-		return push_group(dev, qp, wqe);
+		return wqe->status || push_group(dev, qp, wqe);
+	if (unlikely(ah->far))
+		return true;
 	if (node >= SOFT_NODES || (ah->node >= 0 && ah->node != (int)node))
 		return true;
 	return push_to(dev, qp, wqe, node, wqe->dest_qpn);
@@ -218,20 +225,14 @@ static void deliver(struct soft_dev *dev, struct soft_qp *qp,
 		soft_qp_error(dev, qp);
 }
 
-void soft_ud_arrives(struct soft_dev *dev, struct soft_wire *w,
-		     const struct soft_rec *rec, const void *payload)
+static void arrives(struct soft_dev *dev, const struct soft_rec *rec,
+		    const struct dgram *dg)
 {
-	const struct dgram *dg = payload;
 	struct dgram head;
 	struct soft_group *g;
 	struct soft_qp *qp;
 	struct list *n, *t;
 
-	if (rec->bytes < sizeof(*dg) || rec->total > SOFT_MTU ||
-	    rec->bytes != sizeof(*dg) + rec->total) {
-		w->rx.broken = true;
-		return;
-	}
 	if (rec->dst != SOFT_QPN_MCAST) {
 		qp = rec->dst >> SOFT_QPN_BITS == dev->node ?
 		     soft_qp_find(dev, rec->dst) : NULL;
@@ -250,4 +251,31 @@ void soft_ud_arrives(struct soft_dev *dev, struct soft_wire *w,
 			continue;
 		deliver(dev, qp, rec, dg);
 	}
+}
+
+void soft_ud_arrives(struct soft_dev *dev, struct soft_wire *w,
+		     const struct soft_rec *rec, const void *payload)
+{
+	const struct dgram *dg = payload;
+
+	if (rec->bytes < sizeof(*dg) || rec->total > SOFT_MTU ||
+	    rec->bytes != sizeof(*dg) + rec->total)
+		w->rx.broken = true;
+	else
+		arrives(dev, rec, dg);
+}
+
+void soft_ud_packet(struct soft_dev *dev, const struct soft_rec *rec,
+		    const struct soft_path *back, const void *payload)
+{
+	struct {
+		struct dgram head;
+		uint8_t data[SOFT_MTU];
+	} d;
+
+	memset(&d.head, 0, sizeof(d.head));
+	soft_ah_arrived(dev, back, rec->total, d.head.grh, &d.head.sl);
+	memcpy(d.head.mgid, back->from, 16);
+	memcpy(d.data, payload, rec->total);
+	arrives(dev, rec, &d.head);
 }

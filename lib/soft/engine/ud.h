@@ -15,6 +15,7 @@
 #define SOFT_STALL_GROUP_NS	200000000ull
 
 struct soft_dev;
+struct soft_path;
 struct soft_qp;
 struct soft_rec;
 struct soft_swqe;
@@ -30,6 +31,9 @@ bool soft_ud_push(struct soft_dev *dev, struct soft_qp *qp,
  */
 bool soft_give_up(struct soft_dev *dev, struct soft_qp *qp,
 		  struct soft_wire *w, uint64_t after);
+/* The same for a datagram that has come from the network, along the path. */
+void soft_ud_packet(struct soft_dev *dev, const struct soft_rec *rec,
+		    const struct soft_path *back, const void *payload);
 void soft_ud_arrives(struct soft_dev *dev, struct soft_wire *w,
 		     const struct soft_rec *rec, const void *payload);
 

@@ -231,6 +231,8 @@ static int dev_open(struct soft_dev **ret)
 	if (!dev)
 		return -ENOMEM;
 	err = soft_addr_options(dev);
+	if (!err)
+		err = net_options(dev);
 	soft_gids_read(dev);
 	if (!err)
 		err = soft_vm_options(dev);
@@ -240,8 +242,6 @@ static int dev_open(struct soft_dev **ret)
 		err = layout_options(dev);
 	if (!err)
 		err = lack_options(dev);
-	if (!err)
-		err = net_options(dev);
 	if (!err)
 		err = number_options(dev);
 	if (!err)

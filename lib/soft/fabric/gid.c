@@ -15,7 +15,9 @@
 #include <string.h>
 
 #include "base/netif.h"
+#include "base/util.h"
 #include "soft/fabric/dev.h"
+#include "soft/fabric/path.h"
 
 static const uint8_t first[][16] = {
 	{ [10] = 0xff, 0xff, 127, [15] = 1 }, { [15] = 1 },
@@ -91,12 +93,25 @@ void soft_gids_read(struct soft_dev *dev)
 			continue;
 		dev->gids[i].gid = gid;
 		dev->gids[i].ifindex = netif_index(a->ifa_name);
+		dev->gids[i].mtu = dev->far && !(a->ifa_flags & IFF_LOOPBACK) ?
+				   netif_mtu(a->ifa_name) : 0;
 		met[i] = true;
 	}
 	freeifaddrs(all);
 	for (int i = 0; i < SOFT_GIDS; i++)
 		if (!met[i])
 			memset(&dev->gids[i], 0, sizeof(dev->gids[i]));
+}
+
+int soft_gids_mtu(const struct soft_dev *dev)
+{
+	int mtu = IBV_MTU_4096;
+
+	for (int i = 0; i < SOFT_GIDS; i++)
+		if (dev->gids[i].mtu)
+			mtu = min(mtu, max(soft_path_mtu(dev->gids[i].mtu),
+					   (int)IBV_MTU_256));
+	return mtu;
 }
 
 int soft_port_gid(const struct soft_dev *dev, uint32_t port, uint32_t index,

@@ -13,6 +13,7 @@ struct soft_dev;
 struct soft_gid {
 	union ibv_gid gid;		/* all 0: the entry is empty */
 	uint32_t ifindex;
+	uint32_t mtu;			/* of IP there; 0: not asked for */
 };
 
 /* addr.c. Reads RDMAMSG_SOFT_PORTS and RDMAMSG_SOFT_LINK; 0 or -EINVAL. */
@@ -58,6 +59,11 @@ bool soft_gid_mcast(const uint8_t gid[16]);
 /* gid.c. Returns the number of entries in a port's table. */
 int soft_gids(const struct soft_dev *dev);
 void soft_gids_read(struct soft_dev *dev);	/* reads addresses. L */
+/*
+ * Returns the enum ibv_mtu of the ports: where other hosts are reached, the
+ * smallest of the interfaces.
+ */
+int soft_gids_mtu(const struct soft_dev *dev);
 /* Returns 0, EINVAL if there is no such entry, ENODATA if it is empty. L */
 int soft_port_gid(const struct soft_dev *dev, uint32_t port, uint32_t index,
 		  struct soft_gid *ret);

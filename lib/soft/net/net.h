@@ -12,17 +12,11 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "soft/fabric/path.h"
 #include "soft/net/packet.h"
 
 struct soft_dev;
 struct soft_net;
-
-/* Where packets go, and from which address of this host. */
-struct soft_path {
-	uint8_t to[16], from[16];	/* GIDs */
-	uint32_t scope;			/* interface of a link-local address */
-	uint32_t mtu;			/* of the way, in bytes of IP; 0: unknown */
-};
 
 /* Opens the socket, if it is not open. Returns 0 or -errno. */
 int soft_net_open(struct soft_dev *dev);
@@ -32,20 +26,13 @@ void soft_net_close(struct soft_dev *dev);
  * ret->from that is not zero stays. Returns 0 or -errno.
  */
 int soft_net_route(struct soft_path *ret);
-/* Returns the largest enum ibv_mtu whose packets pass the way, or 0. */
-int soft_net_mtu(const struct soft_path *path);
-/* Returns true for an address that only its link knows. */
-static inline bool soft_path_local(const uint8_t gid[16])
-{
-	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
-}
-
-static inline bool soft_path_same(const struct soft_path *a,
-				  const struct soft_path *b)
-{
-	return !__builtin_memcmp(a->to, b->to, 16) &&
-	       !__builtin_memcmp(a->from, b->from, 16) && a->scope == b->scope;
-}
+/*
+ * Joins or leaves the group of an address on the interfaces that have a GID.
+ * Nobody else on this host gets what this socket sends there.
+ */
+void soft_net_group(struct soft_dev *dev, const uint8_t mgid[16], bool join);
+/* Writes ret->mtu, of the interface ret->scope. Returns 0 or -errno. */
+int soft_net_interface(struct soft_path *ret);
 
 /*
  * Room for a packet, or NULL: then no queue pair can send until the socket

@@ -13,6 +13,7 @@
 #include <infiniband/verbs.h>
 
 #include "base/fd.h"
+#include "base/netif.h"
 #include "soft/fabric/denied.h"
 #include "soft/fabric/gid.h"
 #include "soft/fabric/upward.h"
@@ -25,8 +26,6 @@
 #endif
 
 #define SOCKET_BUFFER	(4 << 20)	/* the kernel may permit less */
-/* What stands around a payload, as Linux counts it: RXE_MAX_HDR_LENGTH. */
-#define AROUND		80u
 
 static void on_socket(struct soft_dev *dev, struct soft_watch *w,
 		      uint32_t events)
@@ -71,6 +70,8 @@ static int set_options(int fd)
 	if (ret)
 		return ret;
 	(void)set(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1);
+	(void)set(fd, IPPROTO_IP, IP_MULTICAST_LOOP, 0);
+	(void)set(fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 0);
 	(void)set(fd, SOL_UDP, UDP_GRO, 1);
 	(void)set(fd, IPPROTO_IP, IP_RECVERR, 1);
 	(void)set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
@@ -218,11 +219,41 @@ int soft_net_route(struct soft_path *ret)
 	return err;
 }
 
-int soft_net_mtu(const struct soft_path *path)
-{
-	int mtu = IBV_MTU_4096;
+/* ---- groups ----------------------------------------------------------- */
 
-	while (mtu && (128u << mtu) + AROUND > path->mtu)
-		mtu--;
-	return mtu;
+static void join_at(int fd, const uint8_t mgid[16], uint32_t ifindex, bool join)
+{
+	struct ipv6_mreq six = { .ipv6mr_interface = ifindex };
+	struct ip_mreqn four = { .imr_ifindex = (int)ifindex };
+
+	if (soft_gid_v4(mgid)) {
+		memcpy(&four.imr_multiaddr, mgid + 12, 4);
+		(void)setsockopt(fd, IPPROTO_IP, join ? IP_ADD_MEMBERSHIP :
+				 IP_DROP_MEMBERSHIP, &four, sizeof(four));
+		return;
+	}
+	memcpy(&six.ipv6mr_multiaddr, mgid, 16);
+	(void)setsockopt(fd, IPPROTO_IPV6, join ? IPV6_JOIN_GROUP :
+			 IPV6_LEAVE_GROUP, &six, sizeof(six));
+}
+
+void soft_net_group(struct soft_dev *dev, const uint8_t mgid[16], bool join)
+{
+	const uint32_t loopback = dev->gids[0].ifindex;
+
+	/* an interface with several addresses is asked more than once */
+	for (int i = 0; i < SOFT_GIDS; i++)
+		if (dev->gids[i].ifindex && dev->gids[i].ifindex != loopback)
+			join_at(dev->net->watch.fd, mgid,
+				dev->gids[i].ifindex, join);
+}
+
+int soft_net_interface(struct soft_path *ret)
+{
+	char name[IF_NAMESIZE];
+
+	if (!netif_name(ret->scope, name))
+		return -ENODEV;
+	ret->mtu = netif_mtu(name);
+	return ret->mtu ? 0 : -ENODEV;
 }

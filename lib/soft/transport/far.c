@@ -55,7 +55,7 @@ int soft_far_up(struct soft_dev *dev, struct soft_qp *qp,
 		err = find_path(dev, &a->ah_attr, &path);
 	if (err)
 		return err;
-	most = soft_net_mtu(&path);
+	most = soft_path_mtu(path.mtu);
 	/* a path that carries less would lose every packet that is full */
 	if ((int)a->path_mtu > most)
 		return -EMSGSIZE;
@@ -87,6 +87,21 @@ void soft_far_down(struct soft_dev *dev, struct soft_qp *qp)
 	free(far);
 }
 
+int soft_far_route(struct soft_dev *dev, struct soft_path *path, bool group)
+{
+	const int err = soft_net_open(dev);
+
+	return err ? err : group ? soft_net_interface(path) :
+	       soft_net_route(path);
+}
+
+void soft_far_group(struct soft_dev *dev, const uint8_t mgid[16], bool join)
+{
+	if (!soft_is_roce(dev) || (join && soft_net_open(dev)) || !dev->net)
+		return;
+	soft_net_group(dev, mgid, join);
+}
+
 void soft_far_room(struct soft_dev *dev)
 {
 	struct list *n;
@@ -100,6 +115,10 @@ void soft_far_packet(struct soft_dev *dev, const struct soft_path *back,
 {
 	struct soft_qp *qp;
 
+	if (p->flags & PACKET_F_DETH) {
+		soft_far_arrives(dev, back, p);
+		return;
+	}
 	if ((p->opcode & PACKET_KIND) != PACKET_RC ||
 	    p->dst >> SOFT_QPN_BITS != dev->node)
 		return;

@@ -83,6 +83,9 @@ void soft_far_down(struct soft_dev *dev, struct soft_qp *qp);
 /* A packet has arrived. */
 void soft_far_packet(struct soft_dev *dev, const struct soft_path *back,
 		     const struct packet *p);
+/* As far_route and far_group of struct soft_verbs_upward. */
+int soft_far_route(struct soft_dev *dev, struct soft_path *path, bool group);
+void soft_far_group(struct soft_dev *dev, const uint8_t mgid[16], bool join);
 /* The socket takes packets again. */
 void soft_far_room(struct soft_dev *dev);
 /* Returns true if a comes before b. */
@@ -102,6 +105,15 @@ bool soft_far_push(struct soft_dev *dev, struct soft_qp *qp,
 void soft_far_timer(struct soft_dev *dev, struct soft_timer *t);
 void soft_far_answered(struct soft_dev *dev, struct soft_far *far,
 		       const struct packet *p);
+
+/* ---- ud.c -------------------------------------------------------------- */
+
+/* Sends a datagram to wqe->ah->path, or drops it. */
+void soft_far_datagram(struct soft_dev *dev, struct soft_qp *qp,
+		       struct soft_swqe *wqe);
+/* A datagram has arrived. */
+void soft_far_arrives(struct soft_dev *dev, const struct soft_path *back,
+		      const struct packet *p);
 
 /* ---- window.c ---------------------------------------------------------- */
 

@@ -13,6 +13,7 @@
 #include "soft/verbs/calls.h"
 #include "soft/verbs/ctx.h"
 #include "soft/verbs/mr.h"
+#include "soft/verbs/upward.h"
 
 #define NEXT_IB		0x1b	/* next header of a GRH on InfiniBand */
 #define LID_MCAST	0xc000
@@ -95,6 +96,19 @@ void soft_ah_header(const struct soft_ah *ah, uint32_t length, uint8_t grh[40])
 	put16(grh + 30, checksum(ah->sum + rest));
 }
 
+void soft_ah_arrived(const struct soft_dev *dev, const struct soft_path *back,
+		     uint32_t length, uint8_t grh[SOFT_GRH], uint8_t *sl)
+{
+	struct soft_ah ah = { .attr.grh.hop_limit = 64 };
+	union ibv_gid from;
+
+	memcpy(&from, back->to, 16);
+	memcpy(&ah.attr.grh.dgid, back->from, 16);
+	make_header(dev, &ah, &from);
+	soft_ah_header(&ah, length, grh);
+	*sl = SL_ROCE_V2 | (is_ipv4(&ah) ? SL_IPV4 : SL_IPV6);
+}
+
 /* ---- creation --------------------------------------------------------- */
 
 bool soft_ah_source_ok(const struct soft_dev *dev,
@@ -132,7 +146,26 @@ static int take_ib(const struct soft_dev *dev, struct soft_ah *ah)
 	return 0;
 }
 
-static int take_ethernet(struct soft_dev *dev, struct soft_ah *ah)
+/* The destination is on another host, or a group that reaches there. */
+static int take_far(struct soft_dev *dev, struct soft_ah *ah,
+		    const struct soft_gid *sgid)
+{
+	int ret;
+
+	memcpy(ah->path.to, ah->attr.grh.dgid.raw, 16);
+	memcpy(ah->path.from, sgid->gid.raw, 16);
+	if (ah->mcast || soft_path_local(ah->path.from))
+		ah->path.scope = sgid->ifindex;
+	soft_lock(dev);
+	ret = soft_verbs_up->far_route(dev, &ah->path, ah->mcast);
+	soft_unlock(dev);
+	ah->far = !ret;
+	/* a group has members on this host, whatever the network does */
+	return ah->mcast ? 0 : ret ? EHOSTUNREACH : 0;
+}
+
+static int take_ethernet(struct soft_dev *dev, struct soft_ah *ah,
+			 const struct soft_gid *sgid)
 {
 	const uint8_t *dgid = ah->attr.grh.dgid.raw;
 	int index, ret;
@@ -141,9 +174,13 @@ static int take_ethernet(struct soft_dev *dev, struct soft_ah *ah)
 	soft_lock(dev);
 	index = soft_gid_index(dev, 1, dgid);
 	soft_unlock(dev);
-	if (index >= 0 || ah->mcast)
+	if (ah->mcast)
+		return dev->far ? take_far(dev, ah, sgid) : 0;
+	if (index >= 0 && !dev->all_far)
 		return 0;
-	ret = soft_gid_local(dgid);
+	ret = dev->all_far ? -EADDRNOTAVAIL : soft_gid_local(dgid);
+	if (ret == -EADDRNOTAVAIL && dev->far)
+		return take_far(dev, ah, sgid);
 	return ret == -EADDRNOTAVAIL ? EHOSTUNREACH : -ret;
 }
 
@@ -183,7 +220,7 @@ struct ibv_ah *soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	ah->ibv.pd = pd;
 	ah->attr = *attr;
 	ah->mcast = attr->is_global && soft_gid_mcast(attr->grh.dgid.raw);
-	err = soft_is_ib(dev) ? take_ib(dev, ah) : take_ethernet(dev, ah);
+	err = soft_is_ib(dev) ? take_ib(dev, ah) : take_ethernet(dev, ah, &sgid);
 	if (err) {
 		free(ah);
 		errno = err;

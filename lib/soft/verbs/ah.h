@@ -10,6 +10,7 @@
 
 #include "base/list.h"
 #include "soft/fabric/limits.h"
+#include "soft/fabric/path.h"
 
 struct soft_dev;
 struct soft_qp;
@@ -19,6 +20,8 @@ struct soft_ah {
 	struct ibv_ah_attr attr;
 	int users;			/* the program, and queued datagrams */
 	bool mcast;
+	bool far;			/* goes to the network, along path */
+	struct soft_path path;
 	int node;			/* IB: of the port; -1: use QPN */
 	uint8_t port;			/* IB: number of the port */
 	uint16_t slid;
@@ -53,6 +56,9 @@ bool soft_ah_source_ok(const struct soft_dev *dev,
 bool soft_ah_attr_ok(const struct soft_dev *dev, const struct ibv_ah_attr *a);
 void soft_ah_header(const struct soft_ah *ah, uint32_t length,
 		    uint8_t grh[SOFT_GRH]);
+/* Makes the header of a datagram that has come along the path. */
+void soft_ah_arrived(const struct soft_dev *dev, const struct soft_path *back,
+		     uint32_t length, uint8_t grh[SOFT_GRH], uint8_t *sl);
 void soft_ah_put(struct soft_ah *ah);
 
 /* mcast.c. All L */

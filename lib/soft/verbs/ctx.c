@@ -389,12 +389,14 @@ int soft_port_attr(struct soft_dev *dev, uint8_t port,
 		   struct ibv_port_attr *attr)
 {
 	enum soft_port state;
+	int mtu;
 
 	if (!port || port > dev->ports)
 		return EINVAL;
 	soft_lock(dev);
 	state = soft_port_state(dev, port);
 	soft_gids_read(dev);
+	mtu = soft_gids_mtu(dev);
 	soft_unlock(dev);
 	memset(attr, 0, sizeof(*attr));
 	attr->state = state == SOFT_PORT_DOWN ? IBV_PORT_DOWN :
@@ -402,7 +404,8 @@ int soft_port_attr(struct soft_dev *dev, uint8_t port,
 		      IBV_PORT_ACTIVE;
 	attr->phys_state = state == SOFT_PORT_DOWN ? 3 /* disabled */ :
 			   5 /* link up */;
-	attr->max_mtu = attr->active_mtu = IBV_MTU_4096;
+	attr->max_mtu = IBV_MTU_4096;
+	attr->active_mtu = (enum ibv_mtu)mtu;
 	attr->gid_tbl_len = soft_gids(dev);
 	attr->pkey_tbl_len = dev->iwarp ? 0 : 1;
 	attr->max_msg_sz = SOFT_MAX_MSG;

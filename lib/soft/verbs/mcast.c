@@ -12,6 +12,7 @@
 #include "soft/verbs/calls.h"
 #include "soft/verbs/ctx.h"
 #include "soft/verbs/qp.h"
+#include "soft/verbs/upward.h"
 
 #define LID_MCAST	0xc000
 
@@ -75,6 +76,8 @@ static struct soft_group *new_group(struct soft_dev *dev,
 	dev->group_used[slot] = true;
 	list_add_tail(bucket(dev, mgid), &g->node);
 	soft_groups_add(dev, slot, mgid);
+	if (dev->far)
+		soft_verbs_up->far_group(dev, mgid, true);
 	return g;
 }
 
@@ -90,6 +93,8 @@ void soft_group_put(struct soft_dev *dev, struct soft_group *g)
 	if (!list_empty(&g->members) || g->flows)
 		return;
 	soft_groups_remove(dev, g->slot);
+	if (dev->far)
+		soft_verbs_up->far_group(dev, g->mgid, false);
 	dev->group_used[g->slot] = false;
 	list_del(&g->node);
 	free(g);

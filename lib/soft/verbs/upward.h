@@ -7,10 +7,12 @@
 #define SOFT_VERBS_UPWARD_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <infiniband/verbs.h>
 
 struct soft_dev;
+struct soft_path;
 struct soft_qp;
 struct soft_swqe;
 struct soft_timer;
@@ -45,6 +47,17 @@ struct soft_verbs_upward {
 	/* Sends of a request to a far peer. Returns true if all is sent. */
 	bool (*far_push)(struct soft_dev *dev, struct soft_qp *qp,
 			 struct soft_swqe *wqe);
+	/*
+	 * Opens the network and finds the way to path->to; for a group, the MTU
+	 * of its interface. Returns 0 or -errno.
+	 */
+	int (*far_route)(struct soft_dev *dev, struct soft_path *path,
+			 bool group);
+	void (*far_datagram)(struct soft_dev *dev, struct soft_qp *qp,
+			     struct soft_swqe *wqe);
+	/* A group has its first member, or has lost its last one. */
+	void (*far_group)(struct soft_dev *dev, const uint8_t mgid[16],
+			  bool join);
 	bool (*far_answer)(struct soft_dev *dev, struct soft_qp *qp);
 	/* DC: an initiator leaves its target, or a target ends. */
 	void (*dc_over)(struct soft_dev *dev, struct soft_qp *qp);

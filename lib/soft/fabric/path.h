@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Where packets go, and from which address of this host. */
+#ifndef SOFT_FABRIC_PATH_H
+#define SOFT_FABRIC_PATH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+struct soft_path {
+	uint8_t to[16], from[16];	/* GIDs */
+	uint32_t scope;			/* interface of a link-local address */
+	uint32_t mtu;			/* bytes of IP there; 0: unknown */
+};
+
+/* Returns true for an address that only its link knows. */
+static inline bool soft_path_local(const uint8_t gid[16])
+{
+	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
+}
+
+/*
+ * Returns the largest enum ibv_mtu whose packets pass where IP has so many
+ * bytes, or 0. What stands around a payload is counted as Linux does:
+ * RXE_MAX_HDR_LENGTH.
+ */
+static inline int soft_path_mtu(uint32_t bytes)
+{
+	int mtu = 5;			/* IBV_MTU_4096 */
+
+	while (mtu && (128u << mtu) + 80 > bytes)
+		mtu--;
+	return mtu;
+}
+
+static inline bool soft_path_same(const struct soft_path *a,
+				  const struct soft_path *b)
+{
+	return !memcmp(a->to, b->to, 16) && !memcmp(a->from, b->from, 16) &&
+	       a->scope == b->scope;
+}
+
+#endif
