@@ -18,6 +18,8 @@ then
 fi
 
 perf=$1/samples/rdmamsg-perf
+pub=$1/samples/rdmamsg-pub
+sub=$1/samples/rdmamsg-sub
 ctl=$1/lib/soft/tools/rdmamsg-soft-ctl
 export RDMAMSG_DEVICE=soft RDMAMSG_SOFT_NET=1
 log=$(mktemp)
@@ -123,6 +125,25 @@ two_at_once()
 	wait $two
 }
 
+# group ADDRESS: a subscriber on each side gets each line once, in order
+group()
+{
+	timeout 120 "$sub" "$1" --repair -v >"$log.here" 2>"$log.here.err" &
+	subs=$!
+	there timeout 120 "$sub" "$1" --repair -v >"$log.there" \
+		2>"$log.there.err" &
+	subs="$subs $!"
+	until_true grep -q "$1" "$log.here.err" &&
+		until_true grep -q "$1" "$log.there.err"
+	seq 3000 | there timeout 60 "$pub" "$1" --repair --confirm=2 \
+		--timeout=50
+	said=$?
+	kill $subs
+	wait $subs 2>/dev/null
+	[ $said -eq 0 ] && seq 3000 | cmp - "$log.here" &&
+		seq 3000 | cmp - "$log.there"
+}
+
 # A path that carries no whole packet for a while: nothing spins, nothing is lost.
 narrow()
 {
@@ -153,11 +174,14 @@ result net__no_listener_there_REFUSED is_refused 10.7.0.1 7400
 result net__ipv4_EVERY_BYTE perf_all 10.7.0.1 100
 result net__ipv6_EVERY_BYTE perf_all fd07::1 100
 result net__one_sided_ALL_KINDS one_sided 10.7.0.1 100
+result net__group_ipv4_EACH_LINE group 239.1.2.3
+result net__group_ipv6_EACH_LINE group ff05::1234
 result net__two_processes_share_THE_PORT two_at_once 10.7.0.1
 if faults drop=2 duplicate=2 reorder=2
 then
 	result net__packets_lost_EVERY_BYTE perf_all 10.7.0.1 30
 	result net__packets_lost_ONE_SIDED one_sided fd07::1 30
+	result net__packets_lost_GROUP group 239.1.2.4
 	faults
 else
 	echo 'not ok net__faults_TAKEN'

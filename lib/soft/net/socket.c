@@ -21,6 +21,9 @@
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT	103
 #endif
+#ifndef IPV6_MULTICAST_ALL
+#define IPV6_MULTICAST_ALL 29
+#endif
 #ifndef UDP_GRO
 #define UDP_GRO		104
 #endif
@@ -70,6 +73,9 @@ static int set_options(int fd)
 	if (ret)
 		return ret;
 	(void)set(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1);
+	/* only members get the packets of a group */
+	(void)set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+	(void)set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
 	(void)set(fd, IPPROTO_IP, IP_MULTICAST_LOOP, 0);
 	(void)set(fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 0);
 	(void)set(fd, SOL_UDP, UDP_GRO, 1);

@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "soft/engine/ud.h"
 #include "soft/fabric/count.h"
+#include "soft/fabric/groups.h"
 #include "soft/fabric/rec.h"
 #include "soft/verbs/access.h"
 #include "soft/verbs/ah.h"
@@ -51,6 +52,22 @@ void soft_far_datagram(struct soft_dev *dev, struct soft_qp *qp,
 		soft_count(dev, qp->attr.port_num, SOFT_XMIT_MCAST, 1);
 }
 
+/*
+ * If one socket of a port has joined a group of IPv4, Linux gives its packets
+ * to any socket of the port (inet_steal_sock(), 6.18), and if several have, to
+ * each of them.
+ */
+static void pass_on(struct soft_dev *dev, const struct soft_path *back,
+		    const struct packet *p)
+{
+	uint64_t mgid[2];
+
+	memcpy(mgid, back->from, 16);
+	for (uint32_t n = 0; n < SOFT_NODES; n++)
+		if (soft_groups_has(dev, n, mgid))
+			(void)soft_net_forward(dev, n, back, p);
+}
+
 void soft_far_arrives(struct soft_dev *dev, const struct soft_path *back,
 		      const struct packet *p)
 {
@@ -63,6 +80,11 @@ void soft_far_arrives(struct soft_dev *dev, const struct soft_path *back,
 		.rkey = p->qkey, .total = p->bytes,
 	};
 
+	if (p->dst == SOFT_QPN_MCAST && !p->forwarded &&
+	    !soft_group_find(dev, back->from)) {
+		pass_on(dev, back, p);
+		return;
+	}
 	if (p->opcode & 1) {
 		rec.flags |= SOFT_F_IMM;
 		rec.imm = p->imm;
