@@ -34,7 +34,7 @@ lib/soft/transport: lib/base lib/soft/fabric lib/soft/net lib/soft/verbs lib/sof
 lib/soft/cm: lib/base lib/soft/fabric lib/soft/net lib/soft/verbs lib/soft/engine
 lib/soft/cma: lib/base lib/soft/fabric lib/soft/verbs lib/soft/cm
 lib/soft/control: lib/base lib/soft/fabric lib/soft/verbs lib/soft/engine lib/soft/cm
-lib/soft: lib/soft/fabric lib/soft/net lib/soft/verbs lib/soft/engine lib/soft/transport lib/soft/cm lib/soft/cma lib/soft/control
+lib/soft: lib/base lib/soft/fabric lib/soft/net lib/soft/verbs lib/soft/engine lib/soft/transport lib/soft/cm lib/soft/cma lib/soft/control
 lib/soft/preload: lib/base lib/soft lib/soft/fabric lib/soft/verbs lib/soft/cm lib/soft/control
 lib/soft/tools: lib/soft/control
 '
