@@ -119,10 +119,12 @@ faults()
 # two_at_once HOST: both servers share the port of RoCE
 two_at_once()
 {
-	there timeout 120 "$perf" lat "$1" -p 7472 -n 300 -s 8K --check --event &
+	nsenter -t $other -n timeout 120 "$perf" lat "$1" -p 7472 -n 300 \
+		-s 8K --check --event &
 	two=$!
-	there timeout 120 "$perf" lat "$1" -n 300 -s 8K --check --event || return
-	wait $two
+	there timeout 120 "$perf" lat "$1" -n 300 -s 8K --check --event
+	one=$?
+	wait $two && [ $one -eq 0 ]
 }
 
 # group ADDRESS: a subscriber on each side gets each line once, in order
@@ -130,8 +132,8 @@ group()
 {
 	timeout 120 "$sub" "$1" --repair -v >"$log.here" 2>"$log.here.err" &
 	subs=$!
-	there timeout 120 "$sub" "$1" --repair -v >"$log.there" \
-		2>"$log.there.err" &
+	nsenter -t $other -n timeout 120 "$sub" "$1" --repair -v \
+		>"$log.there" 2>"$log.there.err" &
 	subs="$subs $!"
 	until_true grep -q "$1" "$log.here.err" &&
 		until_true grep -q "$1" "$log.there.err"
@@ -144,12 +146,26 @@ group()
 		seq 3000 | cmp - "$log.there"
 }
 
+# bytes: that have come from the other namespace
+bytes()
+{
+	sed -n 's/^ *v0: *\([0-9]*\).*/\1/p' /proc/net/dev
+}
+
+# streams: 20 MB have come since $came
+streams()
+{
+	[ $(($(bytes) - came)) -gt 20000000 ]
+}
+
 # A path that carries no whole packet for a while: nothing spins, nothing is lost.
 narrow()
 {
-	there timeout 120 "$perf" bw "$1" -n 3000 -s 1M --check &
+	nsenter -t $other -n timeout 120 "$perf" bw "$1" -n 3000 -s 1M \
+		--check &
 	wide=$!
-	sleep 0.5
+	came=$(bytes)
+	until_true streams || return
 	there ip link set v1 mtu 1000 && ip link set v0 mtu 1000 || return
 	sleep 1
 	there ip link set v1 mtu 1500 && ip link set v0 mtu 1500 || return
@@ -157,7 +173,10 @@ narrow()
 }
 
 status=0
-until_true apart && set_up 1500 || exit
+until_true apart && set_up 1500 || {
+	echo 'not ok net__namespaces_and_veth_MADE'
+	exit 1
+}
 trap 'kill $children 2>/dev/null; rm -f "$log" "$log".*' EXIT
 result net__no_process_there_REFUSED is_refused 10.7.0.1 7471
 timeout 580 "$perf" server >"$log.7471" 2>&1 &
@@ -165,7 +184,7 @@ children="$children $!"
 timeout 580 "$perf" server -p 7472 >"$log.7472" 2>&1 &
 children="$children $!"
 # a process whose device lives on has the faults of its fabric
-there timeout 580 "$perf" server -p 7473 >"$log.7473" 2>&1 &
+nsenter -t $other -n timeout 580 "$perf" server -p 7473 >"$log.7473" 2>&1 &
 children="$children $!"
 until_true listens 7471 && until_true listens 7472 &&
 	until_true listens 7473 || exit

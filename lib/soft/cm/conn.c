@@ -121,11 +121,13 @@ void soft_cm_later(struct soft_cm_id *id)
 
 void soft_cm_not_found(struct soft_cm_id *id, int status)
 {
-	/* withdraw the request */
-	if (id->state == SOFT_CM_REQ_SENT)
-		(void)soft_cm_send(id, SOFT_MSG_REJ, SOFT_REJ_CONSUMER);
+	const bool asked = id->state == SOFT_CM_REQ_SENT;
+
 	id->state = SOFT_CM_OVER;
 	soft_timer_stop(&id->timer);
+	/* withdraw the request */
+	if (asked)
+		(void)soft_cm_send(id, SOFT_MSG_REJ, SOFT_REJ_CONSUMER);
 	if (status > 0 && soft_cm_is_ud(id))
 		soft_cm_raise(id, RDMA_CM_EVENT_UNREACHABLE,
 			      SOFT_SIDR_UNSUPPORTED);

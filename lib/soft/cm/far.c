@@ -245,6 +245,8 @@ int soft_cm_far_take(struct soft_cm_id *id, const struct soft_cm_from *from)
 		return -ENOMEM;
 	far->path = *from->path;
 	far->tid = from->tid;
+	if (!from->ud && (!from->mtu || from->mtu > IBV_MTU_4096))
+		return -EMSGSIZE;
 	far->mtu = from->mtu;
 	/* without a descriptor for the question, believe the peer */
 	if (!from->ud && !soft_net_route(&far->path) &&
@@ -358,6 +360,9 @@ struct soft_cm_id *soft_cm_far_id(struct soft_dev *dev,
 	if (m->to)
 		return id && id->far &&
 		       soft_path_same(&id->far->path, from->path) &&
+		       /* an answer to a request has its number */
+		       (id->state != SOFT_CM_REQ_SENT ||
+			from->tid == id->far->tid) &&
 		       (!id->peer || !m->from || id->peer == m->from) ? id :
 		       NULL;
 	/* a request is withdrawn before the peer knows our number */
@@ -376,6 +381,7 @@ bool soft_cm_far_smaller(struct soft_cm_id *id, uint8_t reason)
 	    id->far->mtu <= IBV_MTU_256)
 		return false;
 	id->far->mtu--;
+	id->far->tid++;
 	soft_cm_far_connect(id);
 	return true;
 }
@@ -403,6 +409,21 @@ static void set_target(struct soft_cm_msg *m, const struct soft_path *back)
 	memcpy(&m->dst, &to, sizeof(m->dst));
 }
 
+/* A message for an id of another process, which may have ended. */
+static void pass_on(struct soft_dev *dev, const struct soft_cm_from *from,
+		    const struct packet *p, const struct soft_cm_msg *m)
+{
+	struct soft_cm_msg end = *m;
+
+	if (soft_net_forward(dev, m->hdr.to >> NUMBER_IDS, from->path, p) ||
+	    m->hdr.type != SOFT_MSG_DREQ)
+		return;
+	end.hdr.type = SOFT_MSG_DREP;
+	end.hdr.to = m->hdr.from;
+	end.hdr.from = 0;
+	soft_cm_far_answer(dev, from, &end);
+}
+
 void soft_cm_packet(struct soft_dev *dev, const struct soft_path *back,
 		    const struct packet *p)
 {
@@ -417,9 +438,10 @@ void soft_cm_packet(struct soft_dev *dev, const struct soft_path *back,
 	from.mtu = mad.mtu;
 	from.ud = mad.ud;
 	/* of an id of another process */
-	if (mad.m.hdr.to && mad.m.hdr.to >> NUMBER_IDS != dev->node &&
-	    soft_net_forward(dev, mad.m.hdr.to >> NUMBER_IDS, back, p))
+	if (mad.m.hdr.to && mad.m.hdr.to >> NUMBER_IDS != dev->node) {
+		pass_on(dev, &from, p, &mad.m);
 		return;
+	}
 	if (mad.m.hdr.to)
 		mad.m.hdr.to = handle_of(mad.m.hdr.to);
 	if (mad.delay) {

@@ -193,16 +193,64 @@ static void on_rep(struct soft_cm_id *id, const struct soft_cm_msg *m)
 	soft_cm_event_post(id, ev);
 }
 
+static void on_dreq(struct soft_cm_id *id)
+{
+	if (id->file->dev->iwarp) {
+		/* TCP repeats the FIN until the port carries it */
+		id->fin_waits = !soft_cm_carried(id->file->dev);
+		if (!id->fin_waits)
+			soft_cm_iwarp_ended(id);
+		return;
+	}
+	switch (id->state) {
+	case SOFT_CM_CONNECTED:
+	case SOFT_CM_REP_SENT:
+	case SOFT_CM_REP_RCVD:
+		id->state = SOFT_CM_DREQ_RCVD;
+		soft_cm_raise(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+		break;
+	case SOFT_CM_DREQ_SENT:
+		/* both ends disconnect at the same time */
+		soft_cm_over(id);
+		soft_cm_raise(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+		(void)soft_cm_send(id, SOFT_MSG_DREP, 0);
+		break;
+	default:
+		break;
+	}
+}
+
+/*
+ * A way that is too narrow is asked for again. The peer refuses a connection
+ * that is up if its program has ended it before it heard so; a process that does
+ * not know it has no number of the peer.
+ */
+static void on_far_rej(struct soft_cm_id *id, const struct soft_cm_msg *m)
+{
+	if (id->state == SOFT_CM_CONNECTED && !soft_cm_is_ud(id)) {
+		if (m->hdr.from && m->hdr.from == id->peer)
+			on_dreq(id);
+		return;
+	}
+	if (soft_cm_far_smaller(id, m->reason) ||
+	    id->state != SOFT_CM_REQ_SENT)
+		return;
+	soft_cm_not_found(id, SOFT_REJ_MTU);
+}
+
 static void on_rej(struct soft_cm_id *id, const struct soft_cm_msg *m)
 {
 	bool ud = soft_cm_is_ud(id);
 	struct soft_cm_event *ev;
 	int status = m->reason;
 
-	if (id->state < SOFT_CM_LOOKUP || id->state >= SOFT_CM_DREQ_SENT ||
-	    ((ud || id->far) && id->state == SOFT_CM_CONNECTED))
+	if (id->far && (m->reason == SOFT_REJ_MTU ||
+			id->state == SOFT_CM_CONNECTED)) {
+		on_far_rej(id, m);
 		return;
-	if (id->far && soft_cm_far_smaller(id, m->reason))
+	}
+	if (id->state < SOFT_CM_LOOKUP || id->state >= SOFT_CM_DREQ_SENT ||
+	    (ud && id->state == SOFT_CM_CONNECTED))
 		return;
 	if (id->file->dev->iwarp && id->state == SOFT_CM_CONNECTED) {
 		soft_cm_iwarp_ended(id);
@@ -230,33 +278,6 @@ static void on_rej(struct soft_cm_id *id, const struct soft_cm_msg *m)
 	else
 		fill_conn(ev, m, SOFT_PRIVATE_REJ);
 	soft_cm_event_post(id, ev);
-}
-
-static void on_dreq(struct soft_cm_id *id)
-{
-	if (id->file->dev->iwarp) {
-		/* TCP repeats the FIN until the port carries it */
-		id->fin_waits = !soft_cm_carried(id->file->dev);
-		if (!id->fin_waits)
-			soft_cm_iwarp_ended(id);
-		return;
-	}
-	switch (id->state) {
-	case SOFT_CM_CONNECTED:
-	case SOFT_CM_REP_SENT:
-	case SOFT_CM_REP_RCVD:
-		id->state = SOFT_CM_DREQ_RCVD;
-		soft_cm_raise(id, RDMA_CM_EVENT_DISCONNECTED, 0);
-		break;
-	case SOFT_CM_DREQ_SENT:
-		/* both ends disconnect at the same time */
-		soft_cm_over(id);
-		soft_cm_raise(id, RDMA_CM_EVENT_DISCONNECTED, 0);
-		(void)soft_cm_send(id, SOFT_MSG_DREP, 0);
-		break;
-	default:
-		break;
-	}
 }
 
 static void on_rtu(struct soft_cm_id *id)

@@ -49,11 +49,15 @@ static void on_answer(struct soft_dev *dev, struct soft_watch *w,
 		return;
 	if (got == sizeof(msg) && msg.magic == SOFT_MSG_MAGIC &&
 	    msg.type == SOFT_MSG_LOOKUP && msg.to == SOFT_LINK_ROCE &&
-	    packet_get(&p, s->at, s->len) &&
-	    !soft_net_forward(dev, msg.node, &s->back, &p)) {
-		/* nobody else, or it has listened here meanwhile */
-		p.forwarded = true;
-		soft_cm_packet(dev, &s->back, &p);
+	    packet_get(&p, s->at, s->len)) {
+		if (msg.node != dev->node) {
+			/* if it is lost, the peer repeats it */
+			(void)soft_net_forward(dev, msg.node, &s->back, &p);
+		} else {
+			/* it has begun to listen here meanwhile */
+			p.forwarded = true;
+			soft_cm_packet(dev, &s->back, &p);
+		}
 	}
 	end(dev, s);
 }

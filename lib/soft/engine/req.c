@@ -25,6 +25,7 @@
 #include "soft/fabric/push.h"
 #include "soft/fabric/vm.h"
 #include "soft/verbs/access.h"
+#include "soft/verbs/ah.h"
 #include "soft/verbs/dc.h"
 #include "soft/verbs/layout.h"
 #include "soft/verbs/upward.h"
@@ -237,6 +238,13 @@ static bool push_read(struct soft_dev *dev, struct soft_qp *qp,
 	return true;
 }
 
+/* Packets have a fate of their own: net/fate.c. */
+static bool goes_far(const struct soft_qp *qp, const struct soft_swqe *wqe)
+{
+	return qp->far || (qp->ibv.qp_type == IBV_QPT_UD && wqe->ah->far &&
+			   !wqe->ah->mcast);
+}
+
 /* Draws *fate. Returns true if the request at sq_next must wait. */
 static bool held_up(struct soft_dev *dev, struct soft_qp *qp,
 		    struct soft_swqe *wqe, enum soft_fate *fate)
@@ -416,7 +424,8 @@ void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
 			soft_req_wire_down(dev, qp);
 			return;
 		}
-		if (unlikely(!wqe->started && !is_local(wqe) && !qp->far &&
+		if (unlikely(!wqe->started && !is_local(wqe) &&
+			     !goes_far(qp, wqe) &&
 			     held_up(dev, qp, wqe, &fate)))
 			return;
 		wqe->started = true;

@@ -165,9 +165,9 @@ bool soft_ud_push(struct soft_dev *dev, struct soft_qp *qp,
 	/* C10-93.1.1: no packet and no error, as rxe_requester() in Linux */
 	if (unlikely(wqe->length > SOFT_MTU))
 		return true;
-	if (unlikely(ah->far) && !wqe->shown) {
+	if (unlikely(ah->far) && !wqe->went) {
 		soft_verbs_up->far_datagram(dev, qp, wqe);
-		wqe->shown = true;	/* a group has members here as well */
+		wqe->went = true;	/* a group has members here as well */
 	}
 	if (ah->mcast)
 		return wqe->status || push_group(dev, qp, wqe);

@@ -6,13 +6,41 @@
  */
 #include "soft/net/state.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/util.h"
 #include "soft/fabric/push.h"
+#include "soft/fabric/shared.h"
 #include "soft/fabric/upward.h"
 
 #define ABSENT_NS	1000000000ull
+
+/*
+ * Returns a wire to the node, or NULL. Anybody can send a packet for any number,
+ * so an absent node is remembered. A process that begins has another GUID.
+ */
+static struct soft_wire *wire_to(struct soft_dev *dev, uint32_t node)
+{
+	struct soft_net *net = dev->net;
+	const uint64_t guid = dev->fabric->guid[node];
+	struct soft_wire *w;
+	int ret;
+
+	if (guid == net->absent_guid[node] &&
+	    soft_now() - net->absent[node] < ABSENT_NS)
+		return NULL;
+	ret = soft_wire_get(dev, node, &w);
+	if (!ret) {
+		soft_wire_put(dev, w);
+		return w;
+	}
+	if (ret == -ECONNREFUSED) {
+		net->absent[node] = soft_now();
+		net->absent_guid[node] = guid;
+	}
+	return NULL;
+}
 
 bool soft_net_forward(struct soft_dev *dev, uint32_t node,
 		      const struct soft_path *back, const struct packet *p)
@@ -26,14 +54,9 @@ bool soft_net_forward(struct soft_dev *dev, uint32_t node,
 		return false;
 	w = dev->to[node];
 	if (!w) {
-		/* anybody can send a packet for any number */
-		if (soft_now() - dev->net->absent[node] < ABSENT_NS)
+		w = wire_to(dev, node);
+		if (!w)
 			return false;
-		if (soft_wire_get(dev, node, &w)) {
-			dev->net->absent[node] = soft_now();
-			return false;
-		}
-		soft_wire_put(dev, w);
 	}
 	/* a process that takes nothing loses it, as a network would */
 	rec = soft_rec_new(dev, w, len);

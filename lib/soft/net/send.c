@@ -106,6 +106,9 @@ static void on_refusal(struct soft_dev *dev, int err, int *tries)
 
 	if (soft_net_errors(dev) && err != -EMSGSIZE && (*tries)++ < TRIES)
 		return;
+	/* what was told may have sent something, and everything with it */
+	if (net->sent >= net->runs)
+		return;
 	/* the interface cannot cut it: Linux, udp_send_skb() */
 	if (err == -EIO && run->count > 1)
 		net->whole = true;
@@ -118,7 +121,7 @@ void soft_net_flush(struct soft_dev *dev)
 	struct soft_net *net = dev->net;
 	int tries = 0;
 
-	while (net->sent != net->runs && net->watch.fd >= 0) {
+	while (net->sent < net->runs && net->watch.fd >= 0) {
 		const int got = send_runs(net);
 
 		if (got == -EAGAIN || got == -ENOBUFS) {

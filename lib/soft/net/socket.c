@@ -247,6 +247,8 @@ void soft_net_group(struct soft_dev *dev, const uint8_t mgid[16], bool join)
 {
 	const uint32_t loopback = dev->gids[0].ifindex;
 
+	if (join)
+		soft_gids_read(dev);
 	/* an interface with several addresses is asked more than once */
 	for (int i = 0; i < SOFT_GIDS; i++)
 		if (dev->gids[i].ifindex && dev->gids[i].ifindex != loopback)

@@ -37,7 +37,8 @@ struct soft_net {
 	uint32_t used;			/* bytes of the buffer */
 	struct net_run run[NET_RUNS];
 	uint8_t *buffer, *arrivals;
-	uint64_t absent[SOFT_NODES];	/* ns: no such node then; 0: unknown */
+	/* no process had the number then (ns; 0: unknown), after this one */
+	uint64_t absent[SOFT_NODES], absent_guid[SOFT_NODES];
 	/* fate.c */
 	uint64_t drawn;			/* decisions so far */
 	struct list held;		/* packets that are late */

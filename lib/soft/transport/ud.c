@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "soft/engine/ud.h"
 #include "soft/fabric/count.h"
+#include "soft/fabric/gid.h"
 #include "soft/fabric/groups.h"
 #include "soft/fabric/rec.h"
 #include "soft/verbs/access.h"
@@ -82,7 +83,8 @@ void soft_far_arrives(struct soft_dev *dev, const struct soft_path *back,
 
 	if (p->dst == SOFT_QPN_MCAST && !p->forwarded &&
 	    !soft_group_find(dev, back->from)) {
-		pass_on(dev, back, p);
+		if (soft_gid_v4(back->from))
+			pass_on(dev, back, p);
 		return;
 	}
 	if (p->opcode & 1) {

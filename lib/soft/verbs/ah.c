@@ -161,7 +161,10 @@ static int take_far(struct soft_dev *dev, struct soft_ah *ah,
 	soft_unlock(dev);
 	ah->far = !ret;
 	/* a group has members on this host, whatever the network does */
-	return ah->mcast ? 0 : ret ? EHOSTUNREACH : 0;
+	if (!ret || ah->mcast)
+		return 0;
+	return ret == -ENETUNREACH || ret == -EINVAL ||
+	       ret == -EADDRNOTAVAIL ? EHOSTUNREACH : -ret;
 }
 
 static int take_ethernet(struct soft_dev *dev, struct soft_ah *ah,

@@ -161,7 +161,7 @@ void soft_sq_commit(struct soft_qp *qp, struct soft_swqe *wqe)
 {
 	wqe->psn = qp->psn_next;
 	wqe->packets = 1;
-	wqe->show = wqe->shown = wqe->push = false;
+	wqe->show = wqe->shown = wqe->push = wqe->went = false;
 	if (unlikely(qp->far_mtu))
 		count_packets(qp, wqe);
 	if (!soft_is_local(wqe))

@@ -65,6 +65,7 @@ struct soft_swqe {
 	bool shown;			/* some try has shown its payload */
 	bool push;			/* the peer refused to fetch */
 	bool told;			/* completed early: order.h */
+	bool went;			/* a datagram, to the network */
 	unsigned int flags;
 	uint32_t imm;			/* network order; rkey to invalidate */
 	uint32_t psn;
