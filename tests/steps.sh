@@ -95,13 +95,13 @@ order_programs='messages memory rma srq window connect close dead guard layout p
 # Programs over packets between processes of this host, as if it were another:
 # what a network can change. The rest asks for what packets do not carry as yet,
 # for other fabrics, or for the end of a process at once.
-net_programs='messages memory rma atomics close failover'
+net_programs='messages memory rma accept close'
 net_programs_rest='errors arguments handles log stats ends fork connect setup
-	request_key accept word refs crc credits burst loop submit timer
+	request_key word refs crc credits burst loop submit timer
 	adapters adapters_event wait move listen_lanes listen_threads events
-	dead op_timeout op_timeout_lane layout window features process exit
-	unload signals left links shutdown successor regcache srq srq_options
-	pool pd guard strangers auth chain chain_native'
+	dead op_timeout op_timeout_lane window exit unload signals left
+	shutdown successor regcache srq srq_options pool pd guard strangers
+	auth chain chain_native chain_carried'
 
 # Programs for the threads of the soft HCA and of the library.
 thread_programs='loop submit wait move listen_shared listen_threads messages refs
