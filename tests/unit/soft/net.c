@@ -278,6 +278,21 @@ static void mad__request_of_each_kind_COMES_BACK(void **state)
 		check_request(i & 1, i & 2);
 }
 
+static void mad__request_of_another_transport_REFUSED(void **state)
+{
+	uint8_t at[MAD_LENGTH];
+	struct mad mad;
+
+	request_of(&mad, false);
+	mad_put(&mad, at);
+	at[24 + 43] |= 1 << 1;			/* UC */
+	assert_false(mad_get(&mad, at));
+	request_of(&mad, false);
+	mad_put(&mad, at);
+	at[24 + 51] |= 1;			/* XRC */
+	assert_false(mad_get(&mad, at));
+}
+
 static void mad__each_answer_COMES_BACK(void **state)
 {
 	static const uint16_t types[] = {
@@ -338,6 +353,7 @@ int main(void)
 		cmocka_unit_test(packet__cut_off_REFUSED),
 		cmocka_unit_test(packet__longer_than_any_REFUSED),
 		cmocka_unit_test(mad__request_of_each_kind_COMES_BACK),
+		cmocka_unit_test(mad__request_of_another_transport_REFUSED),
 		cmocka_unit_test(mad__each_answer_COMES_BACK),
 		cmocka_unit_test(mad__any_bytes_NO_HARM),
 	};
