@@ -8,7 +8,6 @@
 #include <pthread.h>
 
 #include "base/util.h"
-
 #include "soft/cm/id.h"
 #include "soft/cma/cma.h"
 #include "soft/control/control.h"

@@ -32,28 +32,15 @@ static uint32_t handle_of(uint32_t number)
 	return number & NUMBER_MOST;
 }
 
-static void gid_of(const struct sockaddr_storage *a, uint8_t gid[16])
-{
-	memset(gid, 0, 16);
-	if (a->ss_family == AF_INET6) {
-		memcpy(gid, &((const struct sockaddr_in6 *)a)->sin6_addr, 16);
-		return;
-	}
-	gid[10] = gid[11] = 0xff;
-	memcpy(gid + 12, &((const struct sockaddr_in *)a)->sin_addr, 4);
-}
-
+/* The port of *ret stays. */
 static void addr_of(const uint8_t gid[16], uint32_t scope,
 		    struct sockaddr_storage *ret)
 {
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret;
 	const in_port_t port = *soft_addr_port(ret);
 
-	memset(ret, 0, sizeof(*ret));
-	in6->sin6_family = AF_INET6;
-	memcpy(&in6->sin6_addr, gid, 16);
-	in6->sin6_scope_id = scope;
-	soft_addr_unmap(ret);
+	soft_gid_to_addr(gid, ret);
+	if (ret->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)ret)->sin6_scope_id = scope;
 	*soft_addr_port(ret) = port;
 }
 
@@ -84,11 +71,11 @@ int soft_cm_far_resolve(struct soft_cm_id *id)
 
 	if (!dev->far || !soft_is_roce(dev) || id->ib)
 		return -ENODEV;
-	gid_of(&id->dst, path.to);
+	soft_addr_to_gid(&id->dst, path.to);
 	if (soft_path_local(path.to))
 		path.scope = ((struct sockaddr_in6 *)&id->dst)->sin6_scope_id;
 	if (id->src.ss_family && !soft_addr_is_any(&id->src))
-		gid_of(&id->src, path.from);
+		soft_addr_to_gid(&id->src, path.from);
 	ret = soft_net_route(&path);
 	if (ret)
 		return ret == -ENOMEM || ret == -EMFILE || ret == -ENFILE ?
@@ -143,8 +130,9 @@ static void send_mad(struct soft_dev *dev, const struct soft_path *path,
 		     const struct mad *mad)
 {
 	struct packet p = { .opcode = PACKET_UD | PACKET_SEND_ONLY,
-			    .dst = SOFT_QPN_CM, .src = SOFT_QPN_CM, .qkey = MAD_QKEY,
-			    .psn = dev->mad_psn++, .bytes = MAD_LENGTH };
+			    .dst = SOFT_QPN_CM, .src = SOFT_QPN_CM,
+			    .qkey = MAD_QKEY, .psn = dev->mad_psn++,
+			    .bytes = MAD_LENGTH };
 	uint8_t *at = soft_net_room(dev);
 	uint32_t head;
 
@@ -277,7 +265,7 @@ static struct soft_cm_id *listener_of(struct soft_dev *dev,
 		    *soft_addr_port(&id->src) != m->dst.sin6_port)
 			continue;
 		if (!soft_addr_is_any(&id->src)) {
-			gid_of(&id->src, gid);
+			soft_addr_to_gid(&id->src, gid);
 			if (!memcmp(gid, from->path->from, 16))
 				return id;
 		} else if (id->src.ss_family == to.ss_family ||
@@ -288,17 +276,17 @@ static struct soft_cm_id *listener_of(struct soft_dev *dev,
 	return any;
 }
 
-/* Returns the id that this request has made before, or NULL. */
+/* Returns the id that a request with the peer's number has made, or NULL. */
 static struct soft_cm_id *id_of_request(struct soft_dev *dev,
 					const struct soft_cm_from *from,
-					const struct soft_cm_msg *m)
+					uint32_t number)
 {
 	struct list *n;
 
 	list_for_each(n, &dev->cm_ids) {
 		struct soft_cm_id *id = list_entry(n, struct soft_cm_id, node);
 
-		if (id->far && id->passive && id->peer == m->hdr.from &&
+		if (id->far && id->passive && id->peer == number &&
 		    soft_path_same(&id->far->path, from->path) &&
 		    id->far->tid == from->tid)
 			return id;
@@ -323,7 +311,7 @@ static bool is_duplicate(struct soft_dev *dev, const struct soft_cm_from *from,
 
 	switch (m->hdr.type) {
 	case SOFT_MSG_REQ:
-		id = id_of_request(dev, from, m);
+		id = id_of_request(dev, from, m->hdr.from);
 		if (id)
 			repeat_reply(id);
 		return id;
@@ -355,7 +343,6 @@ struct soft_cm_id *soft_cm_far_id(struct soft_dev *dev,
 				  const struct soft_msg *m)
 {
 	struct soft_cm_id *id = soft_cm_find(dev, m->to);
-	struct list *n;
 
 	if (m->to)
 		return id && id->far &&
@@ -366,13 +353,7 @@ struct soft_cm_id *soft_cm_far_id(struct soft_dev *dev,
 		       (!id->peer || !m->from || id->peer == m->from) ? id :
 		       NULL;
 	/* a request is withdrawn before the peer knows our number */
-	list_for_each(n, &dev->cm_ids) {
-		id = list_entry(n, struct soft_cm_id, node);
-		if (id->far && id->passive && m->from && id->peer == m->from &&
-		    soft_path_same(&id->far->path, from->path))
-			return id;
-	}
-	return NULL;
+	return m->from ? id_of_request(dev, from, m->from) : NULL;
 }
 
 bool soft_cm_far_smaller(struct soft_cm_id *id, uint8_t reason)
@@ -442,8 +423,7 @@ void soft_cm_packet(struct soft_dev *dev, const struct soft_path *back,
 		pass_on(dev, &from, p, &mad.m);
 		return;
 	}
-	if (mad.m.hdr.to)
-		mad.m.hdr.to = handle_of(mad.m.hdr.to);
+	mad.m.hdr.to = handle_of(mad.m.hdr.to);
 	if (mad.delay) {
 		on_delay(dev, &from, &mad.m);
 		return;

@@ -17,7 +17,6 @@ struct soft_cm_far {
 	struct soft_path path;
 	uint8_t mtu;			/* enum ibv_mtu */
 	uint64_t tid;
-	uint32_t service;		/* handle of our listener, or 0 */
 	struct soft_cm_msg last;	/* to be sent again; type 0: none */
 	uint64_t wait, until;		/* ns: between two; of the last one */
 };
@@ -52,7 +51,7 @@ bool soft_cm_seek(struct soft_dev *dev, const struct soft_path *back,
 
 /* ---- between far.c and recv.c ------------------------------------------ */
 
-/* Who sent a message: a node of the fabric, or another host. */
+/* The sender of a message: a node of the fabric, or another host. */
 struct soft_cm_from {
 	struct soft_wire *wire;		/* or NULL */
 	const struct soft_path *path;	/* or NULL */

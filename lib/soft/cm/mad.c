@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "soft/cm/mad.h"
 
-#include <endian.h>
 #include <string.h>
 
+#include "soft/fabric/bytes.h"
 #include "soft/fabric/sockaddr.h"
 #include "soft/net/packet.h"
 
@@ -14,50 +14,6 @@
 #define CM_RETRIES	15
 #define HOPS		64
 #define RATE		3		/* 10 Gb/s, which nothing depends on */
-
-static void put16(uint8_t *at, uint32_t v)
-{
-	at[0] = (uint8_t)(v >> 8);
-	at[1] = (uint8_t)v;
-}
-
-static void put24(uint8_t *at, uint32_t v)
-{
-	at[0] = (uint8_t)(v >> 16);
-	put16(at + 1, v);
-}
-
-static void put32(uint8_t *at, uint32_t v)
-{
-	put16(at, v >> 16);
-	put16(at + 2, v);
-}
-
-static void put64(uint8_t *at, uint64_t v)
-{
-	put32(at, (uint32_t)(v >> 32));
-	put32(at + 4, (uint32_t)v);
-}
-
-static uint32_t get16(const uint8_t *at)
-{
-	return (uint32_t)(at[0] << 8 | at[1]);
-}
-
-static uint32_t get24(const uint8_t *at)
-{
-	return (uint32_t)at[0] << 16 | get16(at + 1);
-}
-
-static uint32_t get32(const uint8_t *at)
-{
-	return get16(at) << 16 | get16(at + 2);
-}
-
-static uint64_t get64(const uint8_t *at)
-{
-	return (uint64_t)get32(at) << 32 | get32(at + 4);
-}
 
 /* ---- the header of librdmacm, in front of a request's private data ------ */
 
@@ -140,16 +96,16 @@ static void put_req(const struct mad *mad, uint8_t *at)
 	const struct soft_cm_msg *m = &mad->m;
 	const struct rdma_ucm_conn_param *c = &m->param;
 
-	put32(at, m->hdr.from);
-	put64(at + 8, service_of(m));
-	put64(at + 16, mad->guid);
-	put24(at + 32, c->qp_num);
+	soft_put32(at, m->hdr.from);
+	soft_put64(at + 8, service_of(m));
+	soft_put64(at + 16, mad->guid);
+	soft_put24(at + 32, c->qp_num);
 	at[35] = c->responder_resources;
 	at[39] = c->initiator_depth;
 	at[43] = RESPONSE_TIME << 3 | (c->flow_control & 1);
-	put24(at + 44, m->psn);
+	soft_put24(at + 44, m->psn);
 	at[47] = RESPONSE_TIME << 3 | (c->retry_count & 7);
-	put16(at + 48, PACKET_PKEY);
+	soft_put16(at + 48, PACKET_PKEY);
 	at[50] = (uint8_t)(mad->mtu << 4) | (c->rnr_retry_count & 7);
 	at[51] = CM_RETRIES << 4 | (c->srq ? 1 << 3 : 0);
 	memcpy(at + 56, mad->from, 16);
@@ -166,16 +122,16 @@ static void put_rep(const struct mad *mad, uint8_t *at)
 	const struct soft_cm_msg *m = &mad->m;
 	const struct rdma_ucm_conn_param *c = &m->param;
 
-	put32(at, m->hdr.from);
-	put32(at + 4, m->hdr.to);
-	put24(at + 12, c->qp_num);
-	put24(at + 20, m->psn);
+	soft_put32(at, m->hdr.from);
+	soft_put32(at + 4, m->hdr.to);
+	soft_put24(at + 12, c->qp_num);
+	soft_put24(at + 20, m->psn);
 	at[24] = c->responder_resources;
 	at[25] = c->initiator_depth;
 	at[26] = c->flow_control & 1;
 	at[27] = (uint8_t)((c->rnr_retry_count & 7) << 5) |
 		 (c->srq ? 1 << 4 : 0);
-	put64(at + 28, mad->guid);
+	soft_put64(at + 28, mad->guid);
 	put_private(at + 36, m, SOFT_PRIVATE_REP);
 }
 
@@ -183,19 +139,19 @@ static void put_rej(const struct mad *mad, uint8_t *at)
 {
 	const struct soft_cm_msg *m = &mad->m;
 
-	put32(at, m->hdr.from);
-	put32(at + 4, m->hdr.to);
+	soft_put32(at, m->hdr.from);
+	soft_put32(at + 4, m->hdr.to);
 	/* without a number of ours it is the request, else the reply */
 	at[8] = (uint8_t)(m->hdr.from ? 1 << 6 : 0);
-	put16(at + 10, m->reason);
+	soft_put16(at + 10, m->reason);
 	put_private(at + 84, m, SOFT_PRIVATE_REJ);
 }
 
 static void put_sidr_req(const struct mad *mad, uint8_t *at)
 {
-	put32(at, mad->m.hdr.from);
-	put16(at + 4, PACKET_PKEY);
-	put64(at + 8, service_of(&mad->m));
+	soft_put32(at, mad->m.hdr.from);
+	soft_put16(at + 4, PACKET_PKEY);
+	soft_put64(at + 8, service_of(&mad->m));
 	put_cma(at + 16, &mad->m);
 	put_private(at + 16 + SOFT_PRIVATE_CMA, &mad->m, SOFT_PRIVATE_SIDR_REQ);
 }
@@ -204,12 +160,12 @@ static void put_sidr_rep(const struct mad *mad, uint8_t *at)
 {
 	const struct soft_cm_msg *m = &mad->m;
 
-	put32(at, m->hdr.to);
+	soft_put32(at, m->hdr.to);
 	if (m->hdr.type == SOFT_MSG_REJ)
 		at[4] = m->reason == SOFT_REJ_INVALID_SERVICE ?
 			SOFT_SIDR_UNSUPPORTED : SOFT_SIDR_REJECT;
-	put24(at + 8, m->param.qp_num);
-	put32(at + 20, m->param.qkey);
+	soft_put24(at + 8, m->param.qp_num);
+	soft_put32(at + 20, m->param.qkey);
 	put_private(at + 96, m, SOFT_PRIVATE_SIDR_REP);
 }
 
@@ -241,8 +197,8 @@ void mad_put(const struct mad *mad, uint8_t at[MAD_LENGTH])
 	at[1] = CLASS_CM;
 	at[2] = 2;			/* class version */
 	at[3] = METHOD_SEND;
-	put64(at + 8, mad->tid);
-	put16(at + 16, kind);
+	soft_put64(at + 8, mad->tid);
+	soft_put16(at + 16, kind);
 	switch (kind) {
 	case MAD_REQ:
 		put_req(mad, body);
@@ -260,10 +216,10 @@ void mad_put(const struct mad *mad, uint8_t at[MAD_LENGTH])
 		put_sidr_rep(mad, body);
 		return;
 	default:
-		put32(body, mad->m.hdr.from);
-		put32(body + 4, mad->m.hdr.to);
+		soft_put32(body, mad->m.hdr.from);
+		soft_put32(body + 4, mad->m.hdr.to);
 		if (kind == MAD_DREQ)
-			put24(body + 8, mad->m.param.qp_num);
+			soft_put24(body + 8, mad->m.param.qp_num);
 	}
 }
 
@@ -273,18 +229,18 @@ static bool get_req(struct mad *mad, const uint8_t *at)
 {
 	struct soft_cm_msg *m = &mad->m;
 	struct rdma_ucm_conn_param *c = &m->param;
-	const uint64_t service = get64(at + 8);
+	const uint64_t service = soft_get64(at + 8);
 
 	m->hdr.type = SOFT_MSG_REQ;
-	m->hdr.from = get32(at);
+	m->hdr.from = soft_get32(at);
 	/* a reliable connection; any other transport has a number above 0 */
 	if (at[43] & 6 || at[51] & 7 || !get_service(m, service))
 		return false;
-	c->qp_num = get24(at + 32);
+	c->qp_num = soft_get24(at + 32);
 	c->responder_resources = at[35];
 	c->initiator_depth = at[39];
 	c->flow_control = at[43] & 1;
-	m->psn = get24(at + 44);
+	m->psn = soft_get24(at + 44);
 	c->retry_count = at[47] & 7;
 	mad->mtu = at[50] >> 4;
 	c->rnr_retry_count = at[50] & 7;
@@ -301,10 +257,10 @@ static bool get_rep(struct mad *mad, const uint8_t *at)
 	struct rdma_ucm_conn_param *c = &m->param;
 
 	m->hdr.type = SOFT_MSG_REP;
-	m->hdr.from = get32(at);
-	m->hdr.to = get32(at + 4);
-	c->qp_num = get24(at + 12);
-	m->psn = get24(at + 20);
+	m->hdr.from = soft_get32(at);
+	m->hdr.to = soft_get32(at + 4);
+	c->qp_num = soft_get24(at + 12);
+	m->psn = soft_get24(at + 20);
 	c->responder_resources = at[24];
 	c->initiator_depth = at[25];
 	c->flow_control = at[26] & 1;
@@ -319,9 +275,9 @@ static bool get_rej(struct mad *mad, const uint8_t *at)
 	struct soft_cm_msg *m = &mad->m;
 
 	m->hdr.type = SOFT_MSG_REJ;
-	m->hdr.from = get32(at);
-	m->hdr.to = get32(at + 4);
-	m->reason = (uint8_t)min(get16(at + 10), 255u);
+	m->hdr.from = soft_get32(at);
+	m->hdr.to = soft_get32(at + 4);
+	m->reason = (uint8_t)min(soft_get16(at + 10), 255u);
 	get_private(m, at + 84, SOFT_PRIVATE_REJ);
 	return m->hdr.to || m->hdr.from;
 }
@@ -329,11 +285,11 @@ static bool get_rej(struct mad *mad, const uint8_t *at)
 static bool get_sidr_req(struct mad *mad, const uint8_t *at)
 {
 	struct soft_cm_msg *m = &mad->m;
-	const uint64_t service = get64(at + 8);
+	const uint64_t service = soft_get64(at + 8);
 
 	mad->ud = true;
 	m->hdr.type = SOFT_MSG_REQ;
-	m->hdr.from = get32(at);
+	m->hdr.from = soft_get32(at);
 	get_private(m, at + 16 + SOFT_PRIVATE_CMA, SOFT_PRIVATE_SIDR_REQ);
 	return get_service(m, service) &&
 	       get_cma(at + 16, m, (uint16_t)service);
@@ -345,11 +301,11 @@ static bool get_sidr_rep(struct mad *mad, const uint8_t *at)
 
 	mad->ud = true;
 	m->hdr.type = at[4] ? SOFT_MSG_REJ : SOFT_MSG_REP;
-	m->hdr.to = get32(at);
+	m->hdr.to = soft_get32(at);
 	m->reason = at[4] == SOFT_SIDR_UNSUPPORTED ? SOFT_REJ_INVALID_SERVICE :
 		    SOFT_REJ_CONSUMER;
-	m->param.qp_num = get24(at + 8);
-	m->param.qkey = get32(at + 20);
+	m->param.qp_num = soft_get24(at + 8);
+	m->param.qkey = soft_get32(at + 20);
 	get_private(m, at + 96, SOFT_PRIVATE_SIDR_REP);
 	return m->hdr.to;
 }
@@ -359,8 +315,8 @@ static bool get_short(struct mad *mad, const uint8_t *at,
 		      enum soft_msg_type type)
 {
 	mad->m.hdr.type = (uint16_t)type;
-	mad->m.hdr.from = get32(at);
-	mad->m.hdr.to = get32(at + 4);
+	mad->m.hdr.from = soft_get32(at);
+	mad->m.hdr.to = soft_get32(at + 4);
 	return true;
 }
 
@@ -372,9 +328,9 @@ bool mad_get(struct mad *mad, const uint8_t at[MAD_LENGTH])
 	if (at[0] != 1 || at[1] != CLASS_CM || at[2] != 2 ||
 	    at[3] != METHOD_SEND)
 		return false;
-	mad->tid = get64(at + 8);
+	mad->tid = soft_get64(at + 8);
 	mad->m.hdr.magic = SOFT_MSG_MAGIC;
-	switch (get16(at + 16)) {
+	switch (soft_get16(at + 16)) {
 	case MAD_REQ:
 		return get_req(mad, body);
 	case MAD_REP:

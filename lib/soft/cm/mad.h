@@ -19,11 +19,11 @@ enum mad_kind {
 	MAD_SIDR_REQ, MAD_SIDR_REP,
 };
 
-/* What a message has besides those of shared memory. */
+/* A message, with what those of shared memory do not have. */
 struct mad {
 	struct soft_cm_msg m;		/* its type decides which it is */
 	bool ud;			/* SIDR, not a connection */
-	bool delay;			/* an MRA: the answer will take longer */
+	bool delay;			/* an MRA: the answer takes longer */
 	uint64_t tid, guid;
 	uint8_t mtu;			/* enum ibv_mtu */
 	uint8_t from[16], to[16];	/* GIDs */

@@ -222,8 +222,8 @@ static void on_dreq(struct soft_cm_id *id)
 
 /*
  * A way that is too narrow is asked for again. The peer refuses a connection
- * that is up if its program has ended it before it heard so; a process that does
- * not know it has no number of the peer.
+ * that is up if its program has ended it before it heard so; a process that
+ * does not know it has no number of the peer.
  */
 static void on_far_rej(struct soft_cm_id *id, const struct soft_cm_msg *m)
 {

@@ -34,21 +34,6 @@ uint32_t soft_cm_qkey(const struct soft_cm_id *id)
 	return id->ps == RDMA_PS_IPOIB ? IPOIB_QKEY : RDMA_UDP_QKEY;
 }
 
-/* Converts an address to a GID. IPv4 becomes IPv4-mapped. */
-static void addr_to_gid(const struct sockaddr_storage *addr, uint8_t gid[16])
-{
-	memset(gid, 0, 16);
-	if (addr->ss_family == AF_INET6) {
-		memcpy(gid, &((const struct sockaddr_in6 *)addr)->sin6_addr,
-		       16);
-		return;
-	}
-	if (addr->ss_family != AF_INET)
-		return;
-	gid[10] = gid[11] = 0xff;
-	memcpy(gid + 12, &((const struct sockaddr_in *)addr)->sin_addr, 4);
-}
-
 /*
  * Returns our GID or the peer's. On InfiniBand the GID of the peer needs a
  * wire.
@@ -61,7 +46,7 @@ void soft_cm_gid(const struct soft_cm_id *id, bool peer, uint8_t gid[16])
 
 	if (!soft_is_ib(dev) || (id->ib && addr->ss_family &&
 				 !soft_addr_is_any(addr)))
-		addr_to_gid(addr, gid);
+		soft_addr_to_gid(addr, gid);
 	else
 		soft_ib_gid(dev, peer && id->wire ? id->wire->peer : dev->node,
 			    1, gid);
@@ -178,7 +163,7 @@ static int to_mgid(const struct soft_cm_id *id,
 		new_mgid(dev, mgid);
 		return 0;
 	}
-	addr_to_gid(addr, mgid);
+	soft_addr_to_gid(addr, mgid);
 	if (!soft_gid_mcast(mgid))
 		return -EINVAL;
 	if (soft_is_ib(dev))
@@ -206,7 +191,7 @@ static int note_join(struct soft_cm_id *id, struct soft_cm_mc *mc,
 
 	if (addr->ss_family == AF_IB || soft_addr_is_any(addr))
 		return 0;
-	addr_to_gid(addr, ip);
+	soft_addr_to_gid(addr, ip);
 	return soft_groups_join(id->file->dev, ip, &mc->slot);
 }
 

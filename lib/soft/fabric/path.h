@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where packets go, and from which address of this host. */
+/* The way of packets to another host. */
 #ifndef SOFT_FABRIC_PATH_H
 #define SOFT_FABRIC_PATH_H
 

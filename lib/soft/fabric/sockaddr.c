@@ -51,14 +51,31 @@ int soft_addr_local(const struct sockaddr_storage *addr)
 	       addr_local(a, (socklen_t)soft_addr_len(addr));
 }
 
+void soft_addr_to_gid(const struct sockaddr_storage *a, uint8_t gid[16])
+{
+	memset(gid, 0, 16);
+	if (a->ss_family == AF_INET6) {
+		memcpy(gid, &((const struct sockaddr_in6 *)a)->sin6_addr, 16);
+		return;
+	}
+	if (a->ss_family != AF_INET)
+		return;
+	gid[10] = gid[11] = 0xff;
+	memcpy(gid + 12, &((const struct sockaddr_in *)a)->sin_addr, 4);
+}
+
+void soft_gid_to_addr(const uint8_t gid[16], struct sockaddr_storage *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	ret->ss_family = AF_INET6;
+	memcpy(&((struct sockaddr_in6 *)ret)->sin6_addr, gid, 16);
+	soft_addr_unmap(ret);
+}
+
 int soft_gid_local(const uint8_t gid[16])
 {
 	struct sockaddr_storage a;
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&a;
 
-	memset(&a, 0, sizeof(a));
-	a.ss_family = AF_INET6;
-	memcpy(&in6->sin6_addr, gid, 16);
-	soft_addr_unmap(&a);
+	soft_gid_to_addr(gid, &a);
 	return soft_addr_is_any(&a) ? -EADDRNOTAVAIL : soft_addr_local(&a);
 }

@@ -18,6 +18,10 @@ void soft_addr_unmap(struct sockaddr_storage *a);
  * Returns 0 for an address of this host, else -EADDRNOTAVAIL or another -errno.
  */
 int soft_addr_local(const struct sockaddr_storage *addr);
+/* Writes the GID of an address; IPv4 is mapped. All 0 for another family. */
+void soft_addr_to_gid(const struct sockaddr_storage *a, uint8_t gid[16]);
+/* Writes the address of a GID, with port 0. */
+void soft_gid_to_addr(const uint8_t gid[16], struct sockaddr_storage *ret);
 int soft_gid_local(const uint8_t gid[16]);	/* likewise */
 
 #endif

@@ -17,8 +17,9 @@
 #define ABSENT_NS	1000000000ull
 
 /*
- * Returns a wire to the node, or NULL. Anybody can send a packet for any number,
- * so an absent node is remembered. A process that begins has another GUID.
+ * Returns a wire to the node, or NULL. Anybody can send a packet for any
+ * number, so an absent node is remembered. A process that begins has another
+ * GUID.
  */
 static struct soft_wire *wire_to(struct soft_dev *dev, uint32_t node)
 {

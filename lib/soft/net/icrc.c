@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "soft/fabric/bytes.h"
 #include "soft/fabric/gid.h"
 #include "soft/net/crc.h"
 
@@ -18,12 +19,6 @@
 #define BTH		12u
 #define RESERVED	4u	/* of the BTH: counts as ones */
 
-static void put16(uint8_t *at, uint32_t v)
-{
-	at[0] = (uint8_t)(v >> 8);
-	at[1] = (uint8_t)v;
-}
-
 /* Writes the headers as the CRC sees them. Returns their length. */
 static uint32_t make_headers(uint8_t *h, const uint8_t from[16],
 			     const uint8_t to[16], uint32_t id, uint32_t udp)
@@ -33,19 +28,19 @@ static uint32_t make_headers(uint8_t *h, const uint8_t from[16],
 	if (soft_gid_v4(to)) {
 		h[0] = 0x45;
 		h[1] = 0xff;			/* type of service */
-		put16(h + 2, IP4 + udp);
-		put16(h + 4, id);
-		put16(h + 6, DONT_FRAGMENT << 8);
+		soft_put16(h + 2, IP4 + udp);
+		soft_put16(h + 4, id);
+		soft_put16(h + 6, DONT_FRAGMENT << 8);
 		h[8] = 0xff;			/* time to live */
 		h[9] = IPPROTO_UDP;
-		put16(h + 10, 0xffff);		/* checksum */
+		soft_put16(h + 10, 0xffff);		/* checksum */
 		memcpy(h + 12, from + 12, 4);
 		memcpy(h + 16, to + 12, 4);
 	} else {
 		ip = IP6;
 		h[0] = 0x6f;
 		memset(h + 1, 0xff, 3);		/* class and flow label */
-		put16(h + 4, udp);
+		soft_put16(h + 4, udp);
 		h[6] = IPPROTO_UDP;
 		h[7] = 0xff;			/* hop limit */
 		memcpy(h + 8, from, 16);
@@ -61,10 +56,10 @@ uint32_t net_crc(const uint8_t from[16], const uint8_t to[16], uint32_t id,
 	uint8_t h[IP6 + UDP + BTH];
 	uint32_t n = make_headers(h, from, to, id, udp), reg;
 
-	put16(h + n, port);
-	put16(h + n + 2, PACKET_PORT);
-	put16(h + n + 4, udp);
-	put16(h + n + 6, 0xffff);		/* checksum */
+	soft_put16(h + n, port);
+	soft_put16(h + n + 2, PACKET_PORT);
+	soft_put16(h + n + 4, udp);
+	soft_put16(h + n + 6, 0xffff);		/* checksum */
 	n += UDP;
 	memcpy(h + n, packet, BTH);
 	h[n + RESERVED] = 0xff;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "soft/net/packet.h"
 
-#include <endian.h>
 #include <string.h>
+
+#include "soft/fabric/bytes.h"
 
 #define BTH		12u
 #define DETH		8u
@@ -64,32 +65,14 @@ unsigned int packet_flags(uint8_t opcode)
 
 static uint8_t *put32(uint8_t *at, uint32_t v)
 {
-	v = htobe32(v);
-	memcpy(at, &v, 4);
+	soft_put32(at, v);
 	return at + 4;
 }
 
 static uint8_t *put64(uint8_t *at, uint64_t v)
 {
-	v = htobe64(v);
-	memcpy(at, &v, 8);
+	soft_put64(at, v);
 	return at + 8;
-}
-
-static uint32_t get32(const uint8_t *at)
-{
-	uint32_t v;
-
-	memcpy(&v, at, 4);
-	return be32toh(v);
-}
-
-static uint64_t get64(const uint8_t *at)
-{
-	uint64_t v;
-
-	memcpy(&v, at, 8);
-	return be64toh(v);
 }
 
 uint32_t packet_put(struct packet *p, uint8_t *at)
@@ -145,30 +128,30 @@ static void get_more(struct packet *p, const uint8_t *at)
 {
 	at += BTH;
 	if (p->flags & PACKET_F_DETH) {
-		p->qkey = get32(at);
-		p->src = get32(at + 4) & 0xffffff;
+		p->qkey = soft_get32(at);
+		p->src = soft_get32(at + 4) & 0xffffff;
 		at += DETH;
 	}
 	if (p->flags & (PACKET_F_RETH | PACKET_F_ATOMIC)) {
-		p->addr = get64(at);
-		p->rkey = get32(at + 8);
+		p->addr = soft_get64(at);
+		p->rkey = soft_get32(at + 8);
 	}
 	if (p->flags & PACKET_F_RETH) {
-		p->length = get32(at + 12);
+		p->length = soft_get32(at + 12);
 		at += RETH;
 	}
 	if (p->flags & PACKET_F_ATOMIC) {
-		p->swap = get64(at + 12);
-		p->compare = get64(at + 20);
+		p->swap = soft_get64(at + 12);
+		p->compare = soft_get64(at + 20);
 		at += ATOMIC;
 	}
 	if (p->flags & PACKET_F_AETH) {
 		p->syndrome = *at;
-		p->msn = get32(at) & 0xffffff;
+		p->msn = soft_get32(at) & 0xffffff;
 		at += AETH;
 	}
 	if (p->flags & PACKET_F_ATOMIC_ACK) {
-		p->value = get64(at);
+		p->value = soft_get64(at);
 		at += ATOMIC_ACK;
 	}
 	if (p->flags & PACKET_F_IMM)
@@ -184,7 +167,7 @@ bool packet_get(struct packet *p, const uint8_t *at, uint32_t len)
 	p->length_all = len;
 	if (len < BTH + PACKET_CRC || len > PACKET_MAX)
 		return false;
-	first = get32(at);
+	first = soft_get32(at);
 	p->opcode = (uint8_t)(first >> 24);
 	p->flags = packet_flags(p->opcode);
 	head = head_length(p->flags);
@@ -196,9 +179,9 @@ bool packet_get(struct packet *p, const uint8_t *at, uint32_t len)
 	    (p->pkey ^ PACKET_PKEY) & 0x7fff ||
 	    len < head + p->pad + PACKET_CRC)
 		return false;
-	p->dst = get32(at + 4) & 0xffffff;
+	p->dst = soft_get32(at + 4) & 0xffffff;
 	p->ack = at[8] >> 7;
-	p->psn = get32(at + 8) & 0xffffff;
+	p->psn = soft_get32(at + 8) & 0xffffff;
 	get_more(p, at);
 	p->payload = at + head;
 	p->bytes = len - head - p->pad - PACKET_CRC;

@@ -22,7 +22,7 @@ enum packet_kind {
 	PACKET_KIND = 0xe0,
 };
 
-/* What a packet does, in the lower five bits. */
+/* The operation of a packet, in the lower five bits of an opcode. */
 enum packet_op {
 	PACKET_SEND_FIRST = 0x00, PACKET_SEND_MIDDLE, PACKET_SEND_LAST,
 	PACKET_SEND_LAST_IMM, PACKET_SEND_ONLY, PACKET_SEND_ONLY_IMM,
@@ -35,7 +35,7 @@ enum packet_op {
 	PACKET_OP = 0x1f,
 };
 
-/* Which headers a packet has, and where in its message it stands. */
+/* Flags of a packet: its headers, and its place in its message. */
 enum {
 	PACKET_F_RETH = 1 << 0, PACKET_F_AETH = 1 << 1,
 	PACKET_F_ATOMIC = 1 << 2, PACKET_F_ATOMIC_ACK = 1 << 3,

@@ -11,14 +11,8 @@
 
 #include <netinet/icmp6.h>
 #include <netinet/ip_icmp.h>
-#include <netinet/udp.h>
-
 #include "base/util.h"
 #include "soft/fabric/upward.h"
-
-#ifndef UDP_GRO
-#define UDP_GRO		104
-#endif
 
 #define ROUNDS		8	/* of a call, so that others get the lock */
 #define ERRORS		16	/* told by one call */
@@ -46,7 +40,8 @@ static bool read_control(struct msghdr *m, struct soft_path *from,
 			if (soft_path_local(from->from))
 				from->scope = info.ipi6_ifindex;
 			found = true;
-		} else if (h->cmsg_level == SOL_UDP && h->cmsg_type == UDP_GRO) {
+		} else if (h->cmsg_level == SOL_UDP &&
+			   h->cmsg_type == UDP_GRO) {
 			int size;
 
 			memcpy(&size, CMSG_DATA(h), sizeof(size));

@@ -11,15 +11,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include <netinet/udp.h>
-
 #include "base/util.h"
 #include "soft/fabric/count.h"
 #include "soft/fabric/upward.h"
-
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT	103
-#endif
 
 #define TRIES	8	/* of a run, after errors of earlier ones */
 
@@ -94,7 +88,7 @@ static int send_runs(struct soft_net *net)
 }
 
 /*
- * A run failed. What the kernel refuses is lost, as a network loses it, and
+ * A run has failed. What the kernel refuses is lost, as a network loses it, and
  * whoever sent it sends it again. An error of an earlier packet is told here as
  * well (IP_RECVERR), and then the run is tried again. One that is too long for
  * the way tells its own error again each time.
@@ -126,8 +120,7 @@ void soft_net_flush(struct soft_dev *dev)
 
 		if (got == -EAGAIN || got == -ENOBUFS) {
 			net->blocked = true;
-			net->watched = !net->watched;
-			soft_net_watch(dev, !net->watched);
+			net_wait(dev);
 			return;
 		}
 		if (got < 0)

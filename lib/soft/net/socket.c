@@ -8,8 +8,6 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include <netinet/udp.h>
-
 #include <infiniband/verbs.h>
 
 #include "base/fd.h"
@@ -18,16 +16,9 @@
 #include "soft/fabric/gid.h"
 #include "soft/fabric/upward.h"
 
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT	103
-#endif
 #ifndef IPV6_MULTICAST_ALL
 #define IPV6_MULTICAST_ALL 29
 #endif
-#ifndef UDP_GRO
-#define UDP_GRO		104
-#endif
-
 #define SOCKET_BUFFER	(4 << 20)	/* the kernel may permit less */
 
 static void on_socket(struct soft_dev *dev, struct soft_watch *w,
@@ -37,8 +28,7 @@ static void on_socket(struct soft_dev *dev, struct soft_watch *w,
 
 	if (events & EPOLLOUT && net->blocked) {
 		net->blocked = false;
-		net->watched = !net->watched;	/* to change the events */
-		soft_net_watch(dev, !net->watched);
+		net_wait(dev);
 		soft_net_flush(dev);
 		if (!net->blocked)
 			soft_fabric_up->net_room(dev);
@@ -167,6 +157,14 @@ void soft_net_close(struct soft_dev *dev)
 	dev->net = NULL;
 }
 
+void net_wait(struct soft_dev *dev)
+{
+	const struct soft_net *net = dev->net;
+
+	soft_watch_mod(dev, &dev->net->watch, (net->watched ? EPOLLIN : 0u) |
+		       (net->blocked ? EPOLLOUT : 0u));
+}
+
 void soft_net_watch(struct soft_dev *dev, bool by_thread)
 {
 	struct soft_net *net = dev->net;
@@ -174,8 +172,7 @@ void soft_net_watch(struct soft_dev *dev, bool by_thread)
 	if (net->watched == by_thread || net->watch.fd < 0)
 		return;
 	net->watched = by_thread;
-	soft_watch_mod(dev, &net->watch, (by_thread ? EPOLLIN : 0u) |
-		       (net->blocked ? EPOLLOUT : 0u));
+	net_wait(dev);
 }
 
 /* ---- ways ------------------------------------------------------------- */

@@ -1,13 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of this folder share. */
+/* The state that the files of this folder share. */
 #ifndef SOFT_NET_STATE_H
 #define SOFT_NET_STATE_H
 
 #include <sys/socket.h>
 #include <sys/types.h>
 
+#include <netinet/udp.h>
+
 #include "soft/fabric/dev.h"
 #include "soft/net/net.h"
+
+/* newer than the headers of some systems */
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT	103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO		104
+#endif
 
 #define NET_RUNS	16u		/* messages of one system call */
 #define NET_SEGMENTS	64u		/* UDP_MAX_SEGMENTS of Linux */
@@ -33,7 +43,7 @@ struct soft_net {
 	bool blocked;			/* the socket takes no more */
 	bool whole;			/* no UDP_SEGMENT: a run is a packet */
 	uint64_t bad;			/* packets that were none of ours */
-	uint32_t runs, sent;		/* sent: of these */
+	uint32_t runs, sent;		/* sent: so many of the runs */
 	uint32_t used;			/* bytes of the buffer */
 	struct net_run run[NET_RUNS];
 	uint8_t *buffer, *arrivals;
@@ -45,7 +55,7 @@ struct soft_net {
 	uint32_t holds;
 };
 
-/* What happens to a packet while faults are injected. */
+/* The fate of a packet while faults are injected. */
 enum net_fate { NET_PASSES, NET_LOST, NET_TWICE };
 
 /* NET_LOST for one that is held back, too. */
@@ -70,5 +80,7 @@ bool net_crc_ok(const uint8_t from[16], const uint8_t to[16], uint16_t port,
  * that was anything.
  */
 bool soft_net_errors(struct soft_dev *dev);
+/* The thread waits for what net->watched and net->blocked say. */
+void net_wait(struct soft_dev *dev);
 
 #endif

@@ -9,7 +9,7 @@
  *     ... acknowledged       | sent once    | sent earlier  | never sent ...
  *
  * A loss takes `next` back to `una`. A read has as many PSNs as its answer has
- * packets, and is asked for in parts, each a window at most.
+ * packets, and is asked for in parts of 16.
  *
  *   responder, for a request with PSN p:
  *     p == epsn   execute, epsn goes on        p before epsn   a duplicate

@@ -42,15 +42,14 @@ static uint8_t opcode_of(const struct soft_swqe *wqe, bool first, bool last)
 {
 	const bool imm = wqe->op == IBV_WR_SEND_WITH_IMM ||
 			 wqe->op == IBV_WR_RDMA_WRITE_WITH_IMM;
+	const bool write = wqe->op == IBV_WR_RDMA_WRITE ||
+			   wqe->op == IBV_WR_RDMA_WRITE_WITH_IMM;
+	const uint8_t kind = write ? PACKET_WRITE_FIRST : PACKET_SEND_FIRST;
 
-	if (wqe->op == IBV_WR_RDMA_WRITE ||
-	    wqe->op == IBV_WR_RDMA_WRITE_WITH_IMM)
-		return !last ? first ? PACKET_WRITE_FIRST : PACKET_WRITE_MIDDLE :
-		       (first ? PACKET_WRITE_ONLY : PACKET_WRITE_LAST) + imm;
 	if (last && wqe->op == IBV_WR_SEND_WITH_INV)
 		return first ? PACKET_SEND_ONLY_INV : PACKET_SEND_LAST_INV;
-	return !last ? first ? PACKET_SEND_FIRST : PACKET_SEND_MIDDLE :
-	       (first ? PACKET_SEND_ONLY : PACKET_SEND_LAST) + imm;
+	/* first, middle, last, last with immediate data, only, likewise */
+	return (uint8_t)(kind + (!last ? !first : first ? 4 + imm : 2 + imm));
 }
 
 /* Returns 0 or -EACCES. */
@@ -227,10 +226,12 @@ static uint32_t index_of(struct soft_qp *qp, uint32_t psn)
 {
 	uint32_t i = qp->sq_head;
 
-	while (i != qp->sq_next && (is_local(wqe_at(qp, i)) ||
-				    soft_far_before(soft_last_psn(wqe_at(qp, i)),
-						    psn)))
-		i++;
+	for (; i != qp->sq_next; i++) {
+		const struct soft_swqe *wqe = wqe_at(qp, i);
+
+		if (!is_local(wqe) && !soft_far_before(soft_last_psn(wqe), psn))
+			break;
+	}
 	return i;
 }
 

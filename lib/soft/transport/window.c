@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How much may be unanswered, by what the network shows: the window doubles
- * with each round trip until packets are lost or the round trip grows, then it
- * grows by a packet. It shrinks by half after a loss and, as queues build up,
- * by an eighth.
+ * The window: how much may be unanswered. It doubles with each round trip until
+ * packets are lost or the round trip grows, then it grows by a packet. It
+ * shrinks by half after a loss and, as queues build up, by an eighth.
  */
 #include "soft/transport/far.h"
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "soft/fabric/bytes.h"
 #include "soft/fabric/gid.h"
 #include "soft/fabric/sockaddr.h"
 #include "soft/verbs/calls.h"
@@ -26,12 +27,6 @@
 #define SL_IPV4		0x2
 
 /* ---- headers ---------------------------------------------------------- */
-
-static void put16(uint8_t *at, uint32_t v)
-{
-	at[0] = (uint8_t)(v >> 8);
-	at[1] = (uint8_t)v;
-}
 
 static uint32_t header_sum(const uint8_t *ip)
 {
@@ -75,7 +70,7 @@ static void make_header(const struct soft_dev *dev, struct soft_ah *ah,
 	}
 	h[0] = (uint8_t)(0x60 | r->traffic_class >> 4);
 	h[1] = (uint8_t)(r->traffic_class << 4 | (r->flow_label >> 16 & 0xf));
-	put16(h + 2, r->flow_label & 0xffff);
+	soft_put16(h + 2, r->flow_label & 0xffff);
 	h[6] = soft_is_ib(dev) ? NEXT_IB : IPPROTO_UDP;
 	h[7] = r->hop_limit;
 	memcpy(h + 8, sgid->raw, 16);
@@ -88,12 +83,12 @@ void soft_ah_header(const struct soft_ah *ah, uint32_t length, uint8_t grh[40])
 
 	memcpy(grh, ah->grh, 40);
 	if (grh[0] >> 4 == 6) {
-		put16(grh + 4, rest + (grh[6] == IPPROTO_UDP ? 8 : 0));
+		soft_put16(grh + 4, rest + (grh[6] == IPPROTO_UDP ? 8 : 0));
 		return;
 	}
 	rest += 20 + 8;
-	put16(grh + 22, rest);
-	put16(grh + 30, checksum(ah->sum + rest));
+	soft_put16(grh + 22, rest);
+	soft_put16(grh + 30, checksum(ah->sum + rest));
 }
 
 void soft_ah_arrived(const struct soft_dev *dev, const struct soft_path *back,
