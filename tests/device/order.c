@@ -21,15 +21,22 @@ static void post_op(enum ibv_wr_opcode op, uint64_t id, uint32_t len)
 	post(0, &r);
 }
 
-/* The Send is short, and overtakes the answer to the read on the wire. */
+/*
+ * The Send is short, and overtakes the answer to the read on the wire. Both are
+ * posted at once, so that the answer cannot come before the Send is there.
+ */
 static void order__send_behind_a_read_COMPLETES_LATER(void)
 {
+	struct request read, send;
+
 	pair();
 	for (uint64_t i = 0; i < ROUNDS; i++) {
 		receive(1, 100 + i, 0, 8);
 		fill_to_read((uint32_t)i);
-		post_op(IBV_WR_RDMA_READ, 2 * i, MEM);
-		post_op(IBV_WR_SEND, 2 * i + 1, 0);
+		read = request(IBV_WR_RDMA_READ, 2 * i, MEM);
+		send = request(IBV_WR_SEND, 2 * i + 1, 0);
+		read.wr.next = &send.wr;
+		post(0, &read);
 		(void)sent(0, 2 * i, IBV_WC_SUCCESS);
 		same(MEM);
 		(void)sent(0, 2 * i + 1, IBV_WC_SUCCESS);
