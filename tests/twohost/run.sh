@@ -62,8 +62,8 @@ do
 	. "$here/cases/$cases"
 done
 
-# A kernel that has complained is a failure too.
-only=''
+# A kernel that complains a second time, or at its end, is a failure too.
+only='' renewed=1
 check "${on:-kernel}_b" vm_stop b
 check "${on:-kernel}_a" vm_stop a
 [ $failures -eq 0 ]

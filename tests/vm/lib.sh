@@ -41,6 +41,7 @@
 #			status, or 124 (the command is killed then)
 #   vm_output NAME TAG	prints what it has written so far
 #   vm_alive NAME	whether the machine runs
+#   vm_complaint NAME	prints the first complaint of its kernel, if there is one
 #   vm_kill NAME	cuts its power
 #   vm_stop NAME	switches it off
 #   vm_stop_all		switches off whatever runs, for a trap on EXIT
@@ -131,6 +132,12 @@ vm_alive()
 	[ -n "$VM_DIR" ] && kill -0 "$(vm__pid "$1")" 2>/dev/null
 }
 
+vm_complaint()
+{
+	tr -d '\r' <"$VM_DIR/$1/console" >"$VM_DIR/$1/messages"
+	vm__complaint "$VM_DIR/$1/messages"
+}
+
 # Forgets machine $1, whose process has ended or is about to, and reads what its
 # kernel has said.
 vm__bury()
@@ -140,8 +147,7 @@ vm__bury()
 		wait "$vm__old" 2>/dev/null || :
 		rm -f "$VM_DIR/$1/pid"
 	fi
-	tr -d '\r' <"$VM_DIR/$1/console" >"$VM_DIR/$1/messages"
-	if vm__complaint "$VM_DIR/$1/messages" >"$VM_DIR/$1/complaint"
+	if vm_complaint "$1" >"$VM_DIR/$1/complaint"
 	then
 		vm__say "$1: the kernel complains:"
 		cat "$VM_DIR/$1/complaint" >&2
