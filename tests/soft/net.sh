@@ -127,6 +127,23 @@ two_at_once()
 	wait $two && [ $one -eq 0 ]
 }
 
+# packets: those that came here, and those of them that another process got
+packets()
+{
+	"$ctl" list | awk '$1 == "packets" { came += $7; passed += $12 }
+		END { print came + 0, passed + 0 }'
+}
+
+# steered HOST: the kernel gives each process its own packets
+steered()
+{
+	set -- "$1" $(packets)
+	two_at_once "$1" || return
+	set -- "$2" "$3" $(packets)
+	echo "of $(($3 - $1)) packets $(($4 - $2)) came to the other process"
+	[ $(($3 - $1)) -gt 1000 ] && [ $((($4 - $2) * 20)) -lt $(($3 - $1)) ]
+}
+
 # group ADDRESS: a subscriber on each side gets each line once, in order
 group()
 {
@@ -179,6 +196,10 @@ until_true apart && set_up 1500 || {
 }
 trap 'kill $children 2>/dev/null; rm -f "$log" "$log".*' EXIT
 result net__no_process_there_REFUSED is_refused 10.7.0.1 7471
+"$perf" server -p 7470 >"$log.7470" 2>&1 &
+first=$!
+children="$children $first"
+until_true listens 7470 || exit
 timeout 580 "$perf" server >"$log.7471" 2>&1 &
 children="$children $!"
 timeout 580 "$perf" server -p 7472 >"$log.7472" 2>&1 &
@@ -195,7 +216,10 @@ result net__ipv6_EVERY_BYTE perf_all fd07::1 100
 result net__one_sided_ALL_KINDS one_sided 10.7.0.1 100
 result net__group_ipv4_EACH_LINE group 239.1.2.3
 result net__group_ipv6_EACH_LINE group ff05::1234
-result net__two_processes_share_THE_PORT two_at_once 10.7.0.1
+result net__two_processes_share_THE_PORT steered 10.7.0.1
+# the last socket takes the place of the first one's
+kill -KILL $first
+result net__third_one_killed_STILL_SHARE_IT steered 10.7.0.1
 if faults drop=2 duplicate=2 reorder=2
 then
 	result net__packets_lost_EVERY_BYTE perf_all 10.7.0.1 30

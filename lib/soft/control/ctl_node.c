@@ -48,6 +48,8 @@ static void describe_node(const struct soft_dev *dev, struct soft_ctl_node *d)
 		.reorder = f->reorder, .delay_us = f->delay_us, .seed = f->seed,
 	};
 	d->rnr = dev->rnr;
+	d->on_network = dev->net != NULL;
+	d->packets = dev->packets;
 }
 
 static void describe_qp(const struct soft_qp *qp, struct soft_ctl_qp *d)

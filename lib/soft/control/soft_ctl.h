@@ -16,6 +16,7 @@
 #include "soft/fabric/fault.h"
 #include "soft/fabric/gid.h"
 #include "soft/fabric/limits.h"
+#include "soft/fabric/path.h"
 
 #define SOFT_CTL_ALL	UINT32_MAX	/* all nodes, and later ones */
 #define SOFT_CTL_PORTS	SOFT_PORTS_MAX
@@ -35,7 +36,9 @@ struct soft_ctl_node {
 	uint8_t port[SOFT_CTL_PORTS];	/* enum soft_port */
 	struct soft_ctl_faults faults;
 	struct soft_rnr rnr;		/* since the device was opened */
-	uint32_t pds, mrs, cqs, srqs, cm_ids, pad;
+	uint32_t pds, mrs, cqs, srqs, cm_ids;
+	uint32_t on_network;		/* has the socket of RoCE v2 */
+	struct soft_packets packets;
 };
 
 struct soft_ctl_qp {

@@ -16,6 +16,7 @@
 #include "soft/fabric/gid.h"
 #include "soft/fabric/key.h"
 #include "soft/fabric/limits.h"
+#include "soft/fabric/path.h"
 #include "soft/fabric/thread.h"
 
 struct soft_channel;
@@ -49,6 +50,7 @@ struct soft_dev {
 	bool far;			/* other hosts may be reached */
 	bool all_far;			/* this host as if it were another */
 	uint32_t mad_psn;		/* of the next message to one */
+	struct soft_packets packets;
 	struct list seeks;		/* of cm/seek.c */
 	uint32_t seeking;		/* their number */
 

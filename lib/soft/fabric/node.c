@@ -297,6 +297,7 @@ int soft_node_open(struct soft_dev *dev)
 		    ((uint64_t)dev->node * SOFT_GUID_STEP);
 	dev->fabric->guid[dev->node] = dev->guid;
 	dev->count = dev->fabric->counts[dev->node].of;
+	dev->fabric->counts[dev->node].place = 0;
 	soft_groups_clear(dev);
 	return 0;
 }

@@ -13,6 +13,14 @@ struct soft_path {
 	uint32_t mtu;			/* bytes of IP there; 0: unknown */
 };
 
+/* Counts of the packets of a process. */
+struct soft_packets {
+	uint64_t sent, again;		/* again: of a request, once more */
+	uint64_t received;		/* also those of other processes */
+	uint64_t bad;			/* no packet, or another CRC */
+	uint64_t passed_on;		/* to the process that each is for */
+};
+
 /* Returns true for an address that only its link knows. */
 static inline bool soft_path_local(const uint8_t gid[16])
 {

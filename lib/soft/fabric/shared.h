@@ -32,6 +32,9 @@ struct soft_attrs {
  */
 struct soft_counts {
 	_Alignas(4096) _Atomic uint64_t of[SOFT_PORTS_MAX][SOFT_COUNTERS];
+	/* net/steer.c: the last round of probes; place of its socket, from 1 */
+	_Atomic uint64_t round;
+	_Atomic uint32_t place;
 };
 
 _Static_assert(sizeof(struct soft_counts) == 4096, "one page");

@@ -59,6 +59,10 @@ bool soft_net_forward(struct soft_dev *dev, uint32_t node,
 		if (!w)
 			return false;
 	}
+	dev->packets.passed_on++;
+	/* QP 1 is in every process */
+	if (p->dst != SOFT_QPN_CM)
+		net_steer(dev);
 	/* a process that takes nothing loses it, as a network would */
 	rec = soft_rec_new(dev, w, len);
 	if (!rec)

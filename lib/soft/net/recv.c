@@ -60,9 +60,10 @@ static bool take_packet(struct soft_dev *dev, const struct soft_path *back,
 
 	if (!packet_get(&p, at, len) ||
 	    !net_crc_ok(back->to, back->from, port, at, len)) {
-		dev->net->bad++;
+		dev->packets.bad++;
 		return false;
 	}
+	dev->packets.received++;
 	soft_fabric_up->net_packet(dev, back, &p);
 	return true;
 }
@@ -80,6 +81,8 @@ static bool take_datagram(struct soft_dev *dev, struct msghdr *m,
 	    m->msg_namelen != sizeof(*from) || !read_control(m, &back, &each))
 		return false;
 	memcpy(back.to, &from->sin6_addr, 16);
+	if (unlikely(net_probed(dev, back.to, at, len)))
+		return false;
 	for (uint32_t i = 0; i < len; i += each)
 		any |= take_packet(dev, &back, ntohs(from->sin6_port), at + i,
 				   min(each, len - i));

@@ -172,6 +172,7 @@ void net_put(struct soft_dev *dev, const struct soft_path *path, uint32_t len)
 	for (int i = 0; i < 4; i++)
 		end[i] = (uint8_t)(crc >> 8 * i);
 	len += PACKET_CRC;
+	dev->packets.sent++;
 	run->bytes += len;
 	net->used += len;
 	if (++run->count == NET_SEGMENTS || len < run->each)

@@ -131,8 +131,10 @@ int soft_net_open(struct soft_dev *dev)
 	ret = fd < 0 ? fd : soft_watch_add(dev, &net->watch, fd);
 	net->watched = true;
 	dev->net = net;
-	if (!ret)
+	if (!ret) {
+		net_steer(dev);
 		return 0;
+	}
 	if (fd >= 0)
 		close(fd);
 	soft_net_close(dev);
@@ -147,6 +149,7 @@ void soft_net_close(struct soft_dev *dev)
 		return;
 	if (net->watch.fd >= 0) {
 		soft_net_flush(dev);
+		net_unsteer(dev);
 		soft_watch_del(dev, &net->watch);
 		close(net->watch.fd);
 	}

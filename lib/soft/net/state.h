@@ -42,13 +42,15 @@ struct soft_net {
 	bool watched;			/* by the thread */
 	bool blocked;			/* the socket takes no more */
 	bool whole;			/* no UDP_SEGMENT: a run is a packet */
-	uint64_t bad;			/* packets that were none of ours */
 	uint32_t runs, sent;		/* sent: so many of the runs */
 	uint32_t used;			/* bytes of the buffer */
 	struct net_run run[NET_RUNS];
 	uint8_t *buffer, *arrivals;
 	/* no process had the number then (ns; 0: unknown), after this one */
 	uint64_t absent[SOFT_NODES], absent_guid[SOFT_NODES];
+	/* steer.c */
+	uint64_t steered;		/* ns: probes were sent */
+	uint64_t round;			/* of the last probe that came */
 	/* fate.c */
 	uint64_t drawn;			/* decisions so far */
 	struct list held;		/* packets that are late */
@@ -74,6 +76,14 @@ uint32_t net_crc(const uint8_t from[16], const uint8_t to[16], uint32_t id,
 /* Checks the CRC at the end of a packet that has arrived. */
 bool net_crc_ok(const uint8_t from[16], const uint8_t to[16], uint16_t port,
 		const uint8_t *packet, uint32_t len);
+
+/* Asks who has which place at the port, if that was not done just before. */
+void net_steer(struct soft_dev *dev);
+/* Returns true if that is a probe and no packet. */
+bool net_probed(struct soft_dev *dev, const uint8_t from[16],
+		const uint8_t *at, uint32_t len);
+/* This process has no socket. */
+void net_unsteer(struct soft_dev *dev);
 
 /*
  * Reads what the network has said of packets that were sent. Returns true if

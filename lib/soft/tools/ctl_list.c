@@ -71,6 +71,7 @@ static void show_qp(const struct soft_ctl_qp *q)
 static void show_node(const struct soft_ctl_node *d)
 {
 	const struct soft_ctl_faults *f = &d->faults;
+	const struct soft_packets *p = &d->packets;
 	char program[32];
 
 	printf("node %u pid %d device soft0 guid %016" PRIx64
@@ -88,6 +89,11 @@ static void show_node(const struct soft_ctl_node *d)
 		       f->duplicate / 1e4, f->reorder / 1e4, f->seed);
 	printf("  rnr sent %" PRIu64 " received %" PRIu64 "\n", d->rnr.sent,
 	       d->rnr.received);
+	if (d->on_network)
+		printf("  packets sent %" PRIu64 " again %" PRIu64
+		       " received %" PRIu64 " bad %" PRIu64
+		       " passed on %" PRIu64 "\n", p->sent, p->again,
+		       p->received, p->bad, p->passed_on);
 }
 
 static int show_qps(struct soft_ctl *ctl, uint32_t node)

@@ -31,6 +31,8 @@ static void sent(struct soft_dev *dev, struct soft_far *far, uint32_t psn,
 {
 	if (ack)
 		soft_window_sent(far, (psn + n - 1) & SOFT_PSN_MASK);
+	if (soft_far_before(psn, far->end))
+		dev->packets.again++;
 	far->next = (psn + n) & SOFT_PSN_MASK;
 	if (soft_far_before(far->end, far->next))
 		far->end = far->next;
