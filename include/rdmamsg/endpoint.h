@@ -49,6 +49,14 @@ enum rdmamsg_guard {
 	RDMAMSG_GUARD_DOMAIN,	/* a protection domain: RDMAMSG_EP_GUARD */
 };
 
+/* How the peer is reached. */
+enum rdmamsg_way {
+	RDMAMSG_WAY_NONE,	/* not known yet: no device */
+	RDMAMSG_WAY_DEVICE,	/* an RDMA device of the kernel */
+	RDMAMSG_WAY_MEMORY,	/* the soft HCA, within this host */
+	RDMAMSG_WAY_UDP,	/* the soft HCA, by RoCE v2 over UDP */
+};
+
 /* Negotiated and granted values; 0 while not known. */
 struct rdmamsg_ep_attr {
 	size_t size;
@@ -84,6 +92,7 @@ struct rdmamsg_ep_attr {
 	uint32_t crc;			/* 1: messages have a CRC-32C */
 	uint32_t cq_entries;		/* granted, shared by endpoints */
 	uint32_t comp_vector;		/* of the completion queue */
+	uint32_t way;			/* enum rdmamsg_way */
 };
 
 int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *attr);

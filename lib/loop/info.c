@@ -119,6 +119,7 @@ int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *attr)
 		i.guard = ep->lane.dev->single ? RDMAMSG_GUARD_DOMAIN :
 					    RDMAMSG_GUARD_ADDRESS;
 	}
+	i.way = rdmamsg__ep_way(ep);
 	memcpy(i.session, ep->connect.session, sizeof(i.session));
 	memory(ep, &i);
 	return rdmamsg__give(attr, &i, sizeof(i));

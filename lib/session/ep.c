@@ -17,6 +17,7 @@
 #include "base/submit.h"
 #include "base/timer.h"
 #include "base/util.h"
+#include "device/choose.h"
 #include "device/device.h"
 #include "device/pd.h"
 #include "lane/srq.h"
@@ -287,6 +288,16 @@ void rdmamsg__ep_timeout(struct rdmamsg_ep *ep)
 			   ep->deadline > now ? ep->deadline - now : 1);
 }
 
+enum rdmamsg_way rdmamsg__ep_way(const struct rdmamsg_ep *ep)
+{
+	if (!ep->lane.dev || !ep->lane.dev->device)
+		return RDMAMSG_WAY_NONE;
+	if (!rdmamsg__is_soft(ep->lane.v) && !rdmamsg__soft_below())
+		return RDMAMSG_WAY_DEVICE;
+	return rdmamsg__addr_is_local(&ep->connect.peer_addr.any) ?
+	       RDMAMSG_WAY_MEMORY : RDMAMSG_WAY_UDP;
+}
+
 /* Both sides have exchanged SETUP. */
 void rdmamsg__ep_connected(struct rdmamsg_ep *ep)
 {
@@ -308,8 +319,9 @@ void rdmamsg__ep_connected(struct rdmamsg_ep *ep)
 	ep->onesided.can = rdmamsg__rma_kinds(ep);
 	rdmamsg__ep_ready(ep);
 	ep->connect.by->connected(ep);
-	ep_info(ep, "connected on %s, qp 0x%x", ep->lane.dev->device->name,
-		ep->lane.hot.qp->qp_num);
+	ep_info(ep, "connected on %s%s, qp 0x%x", ep->lane.dev->device->name,
+		rdmamsg__ep_way(ep) == RDMAMSG_WAY_UDP ? " over UDP (RoCE v2)" :
+		"", ep->lane.hot.qp->qp_num);
 	probe(connected, ep, ep->lane.hot.qp->qp_num,
 	      (const char *)ep->lane.dev->device->name);
 	rdmamsg__record_device(ep->recorder, EVENT_LANE,

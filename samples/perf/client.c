@@ -257,7 +257,7 @@ static int64_t measure(struct client *c, uint32_t size)
 	if (add(c, &r, count, &used) ||
 	    (!o->cold && !o->count && settle(c, &r, &used)))
 		return -1;
-	r.device = rdmamsg_ep_device_name(l->ep);
+	r.device = l->device;
 	r.event = l->event;
 	r.server_event = l->server_event;
 	show(c, &r, used);

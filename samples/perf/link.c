@@ -187,6 +187,8 @@ int perf_link_open(struct perf_link *l, const struct perf_options *o,
 		return -1;
 	(void)rdmamsg_ep_query(l->ep, &info);
 	l->inline_max = info.inline_max;
+	snprintf(l->device, sizeof(l->device), "%s%s", info.device,
+		 info.way == RDMAMSG_WAY_UDP ? " over UDP" : "");
 	return 0;
 }
 

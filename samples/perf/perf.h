@@ -359,6 +359,7 @@ struct perf_link {
 	struct rdmamsg_ep *ep;
 	const uint8_t *pattern;
 	uint32_t inline_max;
+	char device[80];		/* and how the peer is reached */
 	bool event;
 	bool server_event;	/* of the last run */
 	bool check;

@@ -329,6 +329,7 @@ pub type rdmamsg_name_kind = ::std::os::raw::c_uint;
 pub type rdmamsg_state = ::std::os::raw::c_uint;
 pub type rdmamsg_atomic = ::std::os::raw::c_uint;
 pub type rdmamsg_guard = ::std::os::raw::c_uint;
+pub type rdmamsg_way = ::std::os::raw::c_uint;
 #[repr(C)]
 pub struct rdmamsg_ep_attr {
     pub size: usize,
@@ -364,6 +365,7 @@ pub struct rdmamsg_ep_attr {
     pub crc: u32,
     pub cq_entries: u32,
     pub comp_vector: u32,
+    pub way: u32,
 }
 pub type rdmamsg_rung = ::std::os::raw::c_uint;
 #[repr(C)]
