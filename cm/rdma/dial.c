@@ -98,7 +98,6 @@ static int dial_addr(struct rdmamsg_ep *ep)
 	int ret, bound;
 
 	v = rdmamsg__choose_dial(rdmamsg__asked(ep->connect.device),
-				 ep->connect.addr->ai_addr,
 				 &ep->connect.or_soft);
 	ep->lane.v = v;
 	/* first, because its error text tells most about a wrong device */
@@ -131,6 +130,13 @@ static int dial_addr(struct rdmamsg_ep *ep)
 	 */
 	if (ret == -EINVAL)
 		ret = -ENODEV;
+	if (ret == -EADDRINUSE && rdmamsg__is_soft(v))
+		return rdmamsg__fail(ret, "the soft HCA cannot reach %s: UDP "
+				     "port 4791 of RoCE v2 is taken in this "
+				     "network namespace, by Soft-RoCE (then "
+				     "an rxe device for the interface is the "
+				     "way, see 'rdma link') or by another user",
+				     ep->connect.host);
 	if (ret)
 		return rdmamsg__cm_fail(ep->ctx, ret,
 					ep->connect.source &&

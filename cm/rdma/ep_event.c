@@ -273,16 +273,16 @@ static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 			rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL,
 					   RDMAMSG_CAUSE_ADDRESS, -ENODEV,
 					   rdmamsg__is_soft(ep->lane.v) ?
-					   "the soft HCA leads to addresses "
-					   "of this host, and %s is none: with "
-					   "RDMAMSG_SOFT_NET=1 on both hosts "
-					   "it leads to others, see "
-					   "rdmamsg-soft(7)" :
+					   "the soft HCA does not lead to %s: "
+					   "no route ('ip route get'), or "
+					   "RDMAMSG_SOFT_NET=0, _FABRIC or "
+					   "_LINK keep it within this host" :
 					   "no RDMA device leads to %s: see "
 					   "'rdma link', or give the network "
 					   "interface one with 'rdma link add "
-					   "rxe0 type rxe netdev NAME'; within "
-					   "this host RDMAMSG_DEVICE=soft",
+					   "rxe0 type rxe netdev NAME', or "
+					   "take the soft HCA: "
+					   "RDMAMSG_DEVICE=soft",
 					   ep->connect.host);
 		else
 			rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,

@@ -284,6 +284,29 @@ static int listen_through(struct rdmamsg_listener *l,
 	return 0;
 }
 
+#define PORT_TAKEN "UDP port 4791 of RoCE v2 is taken in this network " \
+	"namespace, by Soft-RoCE or by another user"
+
+/* The soft HCA may be kept to this host, because the port of RoCE v2 is taken. */
+static int listen_on_soft(struct rdmamsg_listener *l, struct addrinfo *ai)
+{
+	const struct verbs_api *v = &rdmamsg__verbs_soft;
+	int ret = rdmamsg__try(listen_through(l, v, ai)), err = v->far_error();
+
+	if (ret && ret == err)
+		return rdmamsg__fail(ret, "listening: %s: RDMAMSG_SOFT_NET=0 "
+				     "listens to this host only",
+				     err == -EADDRINUSE ? PORT_TAKEN :
+				     strerror(-err));
+	if (ret)
+		return rdmamsg__fail_again(ret);
+	if (err && !rdmamsg__addr_is_loopback(ai->ai_addr))
+		log_warn("context %u: the soft HCA listens to this host only: "
+			 "%s", l->ctx->number, err == -EADDRINUSE ?
+			 PORT_TAKEN : strerror(-err));
+	return 0;
+}
+
 int rdmamsg__cm_listen_here(struct rdmamsg_listener *l, struct addrinfo *ai)
 {
 	const struct verbs_api *v =
@@ -291,11 +314,12 @@ int rdmamsg__cm_listen_here(struct rdmamsg_listener *l, struct addrinfo *ai)
 	int ret;
 
 	if (v)
-		return listen_through(l, v, ai);
+		return rdmamsg__is_soft(v) ? listen_on_soft(l, ai) :
+		       listen_through(l, v, ai);
 	ret = rdmamsg__try(rdmamsg__device_any(rdmamsg__verbs) ?:
 			   listen_through(l, rdmamsg__verbs, ai));
 	if (rdmamsg__choose_soft_listens(ai->ai_addr, ret))
-		return listen_through(l, &rdmamsg__verbs_soft, ai);
+		return listen_on_soft(l, ai);
 	return rdmamsg__fail_again(ret);
 }
 

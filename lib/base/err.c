@@ -105,9 +105,8 @@ void rdmamsg__fail_verbs_text(int err, const char *what)
 		rdmamsg__fail_text(err, "%s: no RDMA device for this "
 				   "address: see rdmamsg_devices(3), give an "
 				   "Ethernet card one with 'rdma link add "
-				   "rxe0 type rxe netdev NAME', or stay "
-				   "within this host with "
-				   "RDMAMSG_DEVICE=soft", what);
+				   "rxe0 type rxe netdev NAME', or take "
+				   "the soft HCA: RDMAMSG_DEVICE=soft", what);
 		break;
 	case EADDRINUSE:
 		rdmamsg__fail_text(err, "%s: the port is in use by another "

@@ -43,8 +43,12 @@ const struct verbs_api *rdmamsg__choose_table(const char *asked)
 	       &rdmamsg__verbs_soft : rdmamsg__verbs;
 }
 
+static bool no_device(void)
+{
+	return rdmamsg__try(rdmamsg__device_any(rdmamsg__verbs)) == -ENODEV;
+}
+
 const struct verbs_api *rdmamsg__choose_dial(const char *asked,
-					     const struct sockaddr *to,
 					     bool *or_soft)
 {
 	const struct verbs_api *v = rdmamsg__choose_table(asked);
@@ -53,10 +57,7 @@ const struct verbs_api *rdmamsg__choose_dial(const char *asked,
 	*or_soft = false;
 	if (v)
 		return v;
-	if (!rdmamsg__addr_is_loopback(to))
-		return rdmamsg__verbs;
-	if (soft ||
-	    rdmamsg__try(rdmamsg__device_any(rdmamsg__verbs)) == -ENODEV)
+	if (soft || no_device())
 		return &rdmamsg__verbs_soft;
 	*or_soft = true;
 	return rdmamsg__verbs;
@@ -68,19 +69,22 @@ const struct verbs_api *rdmamsg__choose_group(const char *asked)
 
 	if (v)
 		return v;
-	return rdmamsg__try(rdmamsg__device_any(rdmamsg__verbs)) == -ENODEV ?
-	       &rdmamsg__verbs_soft : rdmamsg__verbs;
+	return no_device() ? &rdmamsg__verbs_soft : rdmamsg__verbs;
 }
 
 /*
  * Returns true if the soft HCA listens: at a wildcard address beside the other
- * devices, and at a loopback address if they fail to listen.
+ * devices, at a loopback address if they fail to listen, and at another one if
+ * there are none. If there are, its listener might be out of reach of the hosts
+ * that are meant, because Soft-RoCE has the port.
  */
 bool rdmamsg__choose_soft_listens(const struct sockaddr *at, int ret)
 {
 	if (rdmamsg__addr_is_any(at))
 		return !ret || ret == -ENODEV;
-	return ret && ret != -EADDRINUSE && rdmamsg__addr_is_loopback(at);
+	if (!ret || ret == -EADDRINUSE)
+		return false;
+	return rdmamsg__addr_is_loopback(at) || no_device();
 }
 
 /*
@@ -125,21 +129,18 @@ static int find_device(const struct verbs_api *v, const struct sockaddr *local,
 		return rdmamsg__fail_again(unable);
 	if (!name[0])
 		return rdmamsg__fail(-ENODEV, "no RDMA device has an active "
-				     "port: see 'rdma link'; within this host "
+				     "port: see 'rdma link'; "
 				     "RDMAMSG_DEVICE=soft needs none");
 	return 0;
 }
 
 /*
- * Returns true if the soft HCA may be used, because no option names a device. A
- * record may go to another host, which the soft HCA does not reach. So without
- * an address, use the soft HCA only if this host has no RDMA device at all.
+ * Returns true if the soft HCA may be used, because no option names a device:
+ * at a loopback address, or if this host has no RDMA device at all.
  */
-static bool soft_stands_in(const struct verbs_api *v,
-			   const struct sockaddr *local)
+static bool soft_stands_in(const struct sockaddr *local)
 {
-	return local ? rdmamsg__addr_is_loopback(local) :
-	       rdmamsg__try(rdmamsg__device_any(v)) == -ENODEV;
+	return (local && rdmamsg__addr_is_loopback(local)) || no_device();
 }
 
 int rdmamsg__choose_device(const char *asked, const struct sockaddr *local,
@@ -159,9 +160,8 @@ int rdmamsg__choose_device(const char *asked, const struct sockaddr *local,
 		if (either)
 			v = rdmamsg__verbs;
 		ret = rdmamsg__try(find_device(v, local, name));
-		if (ret == -ENODEV && either && soft_stands_in(v, local)) {
-			log_info("no RDMA device: the soft HCA, which reaches "
-				 "this host only");
+		if (ret == -ENODEV && either && soft_stands_in(local)) {
+			log_info("no RDMA device: the soft HCA");
 			v = &rdmamsg__verbs_soft;
 			ret = find_device(v, local, name);
 		}

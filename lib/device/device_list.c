@@ -38,14 +38,14 @@ int rdmamsg__list_devices(const struct verbs_api *v, struct ibv_device ***ret,
 		return rdmamsg__fail(-ENODEV, "no RDMA in this kernel: load "
 				     "the driver of the card, or 'modprobe "
 				     "rdma_rxe' and 'rdma link add rxe0 type "
-				     "rxe netdev NAME'; within this host "
+				     "rxe netdev NAME'; "
 				     "RDMAMSG_DEVICE=soft needs neither");
 	if (!n) {
 		v->free_device_list(*ret);
 		return rdmamsg__fail(-ENODEV, "no RDMA device: give an "
 				     "Ethernet card one with 'rdma link add "
-				     "rxe0 type rxe netdev NAME'; within this "
-				     "host RDMAMSG_DEVICE=soft needs none");
+				     "rxe0 type rxe netdev NAME'; "
+				     "RDMAMSG_DEVICE=soft needs none");
 	}
 	*ret_n = n;
 	return 0;
@@ -85,7 +85,7 @@ int rdmamsg__open_by_name(const struct verbs_api *v, const char *name,
 	if (err == -ENODEV)
 		return rdmamsg__fail(err, "no RDMA device is named %s, there "
 				     "is none at all: RDMAMSG_DEVICE=soft "
-				     "stays within this host and needs none",
+				     "needs none",
 				     name[0] ? name : "''");
 	if (err)
 		return err;

@@ -139,6 +139,11 @@ struct rdma_event_channel *soft_cma_create_event_channel(void)
 	return soft_cma_channel_new();
 }
 
+int soft_far_error(void)
+{
+	return soft_dev_far_error();
+}
+
 int soft_open(struct soft_dev **ret)
 {
 	connect_layers();

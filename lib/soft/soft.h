@@ -43,6 +43,8 @@ struct ibv_context *soft_open_device(struct ibv_device *device);
 __be64 soft_get_device_guid(struct ibv_device *device);
 /* As rdma_create_event_channel() */
 struct rdma_event_channel *soft_cma_create_event_channel(void);
+/* As soft_dev_far_error() */
+int soft_far_error(void);
 /* Opens the device. Returns 0 or -errno. End it with soft_dev_put(). */
 int soft_open(struct soft_dev **ret);
 

@@ -22,12 +22,12 @@ static void check_no_device(const struct facts *f)
 
 	if (facts_soft_suffices(f)) {
 		found("", OK, "no RDMA device of the kernel: the soft HCA, "
-		      "which RDMAMSG_DEVICE asks for, reaches this host, and "
-		      "others with RDMAMSG_SOFT_NET=1");
+		      "which RDMAMSG_DEVICE asks for, leads to this host "
+		      "and, over UDP, to others");
 		return;
 	}
 	one = found("", WARNING, "no RDMA device of the kernel: the soft HCA "
-		    "reaches this host only, unless RDMAMSG_SOFT_NET is 1");
+		    "leads to this host and, over UDP, to others");
 	net_candidate(f, netdev, sizeof(netdev));
 	mend(one, "load the card's driver, or: modprobe rdma_rxe && rdma link "
 	     "add rxe0 type rxe netdev %s", netdev[0] ? netdev : "NETDEV");

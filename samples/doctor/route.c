@@ -226,6 +226,20 @@ static void no_device(const struct visit *v, const struct need *n)
 	}
 }
 
+/* As the soft HCA decides it: lib/soft/fabric/dev.c, net_options(). */
+static bool soft_leads_out(void)
+{
+	const char *net = getenv("RDMAMSG_SOFT_NET");
+	const char *fabric = getenv("RDMAMSG_SOFT_FABRIC");
+	const char *link = getenv("RDMAMSG_SOFT_LINK");
+
+	if (link && *link && strcmp(link, "ethernet"))
+		return false;
+	if (net && *net)
+		return strcmp(net, "0");
+	return !fabric || !*fabric || !strcmp(fabric, "default");
+}
+
 /* Says through what the host is reached, or that nothing leads there. */
 static bool judge_device(struct visit *v, struct need *n)
 {
@@ -234,8 +248,7 @@ static bool judge_device(struct visit *v, struct need *n)
 	char from[64];
 
 	write_address(&v->from, from, sizeof(from));
-	/* the soft HCA reaches this host only */
-	n->soft = n->own;
+	n->soft = n->own || soft_leads_out();
 	if (!p && n->soft)
 		p = port_of(v->facts, n);
 	if (!p) {

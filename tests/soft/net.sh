@@ -111,6 +111,62 @@ is_refused()
 		grep 'nobody listens' "$log.refused"
 }
 
+# held: a socket that shares the port with nobody; prints when it has it
+held()
+{
+	exec perl -MSocket -e 'socket(S, PF_INET6, SOCK_DGRAM, 0) and
+		bind(S, pack_sockaddr_in6(4791, "\0" x 16)) or die "$!";
+		$| = 1; print "held\n"; sleep 60'
+}
+
+# says TEXT COMMAND...: the command prints the text within 30 s, and ends then
+says()
+{
+	said=$1
+	shift
+	timeout 60 "$@" >"$log.said" 2>&1 &
+	speaker=$!
+	until_true grep -q "$said" "$log.said"
+	heard=$?
+	kill $speaker 2>/dev/null
+	wait $speaker
+	[ $heard -eq 0 ] || cat "$log.said"
+	return $heard
+}
+
+# taken: another program has the port
+taken()
+{
+	held >"$log.held" 2>&1 &
+	holder=$!
+	until_true grep -q held "$log.held" &&
+		says 'listens to this host only: UDP port 4791' \
+			env -u RDMAMSG_SOFT_NET RDMAMSG_LOG=warn \
+			"$perf" server -p 7480 &&
+		says 'listening: UDP port 4791' "$perf" server -p 7481 &&
+		says 'UDP port 4791 of RoCE v2 is taken' \
+			"$perf" lat 10.7.0.2 -n 1
+	status_taken=$?
+	kill $holder
+	wait $holder 2>/dev/null
+	return $status_taken
+}
+
+# unconfigured HOST: without any variable, the soft HCA is the way by itself
+unconfigured()
+{
+	there env -u RDMAMSG_DEVICE -u RDMAMSG_SOFT_NET RDMAMSG_LOG=info \
+		timeout 60 "$perf" lat "$1" -p 7474 -n 20 -s 64 --check \
+		>"$log.un" 2>&1 || { cat "$log.un"; return 1; }
+	grep 'connected on soft0 over UDP (RoCE v2)' "$log.un" &&
+		grep '^lat on soft0 over UDP,' "$log.un" || return
+	! there env -u RDMAMSG_SOFT_NET RDMAMSG_DEVICE=hw timeout 60 "$perf" \
+		lat "$1" -p 7474 -n 1 || return
+	! there env RDMAMSG_SOFT_NET=0 timeout 60 "$perf" lat "$1" -p 7474 \
+		-n 1 >"$log.un" 2>&1 &&
+		grep 'keep it within this host' "$log.un"
+}
+
 faults()
 {
 	"$ctl" -a faults "$@" && there "$ctl" -a faults "$@"
@@ -195,6 +251,7 @@ until_true apart && set_up 1500 || {
 	exit 1
 }
 trap 'kill $children 2>/dev/null; rm -f "$log" "$log".*' EXIT
+result net__port_of_another_program_SAID taken
 result net__no_process_there_REFUSED is_refused 10.7.0.1 7471
 "$perf" server -p 7470 >"$log.7470" 2>&1 &
 first=$!
@@ -207,8 +264,13 @@ children="$children $!"
 # a process whose device lives on has the faults of its fabric
 nsenter -t $other -n timeout 580 "$perf" server -p 7473 >"$log.7473" 2>&1 &
 children="$children $!"
+env -u RDMAMSG_DEVICE -u RDMAMSG_SOFT_NET timeout 580 "$perf" server -p 7474 \
+	>"$log.7474" 2>&1 &
+children="$children $!"
 until_true listens 7471 && until_true listens 7472 &&
-	until_true listens 7473 || exit
+	until_true listens 7473 && until_true listens 7474 || exit
+
+result net__nothing_configured_REACHED unconfigured 10.7.0.1
 
 result net__no_listener_there_REFUSED is_refused 10.7.0.1 7400
 result net__ipv4_EVERY_BYTE perf_all 10.7.0.1 100

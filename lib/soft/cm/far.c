@@ -69,7 +69,7 @@ int soft_cm_far_resolve(struct soft_cm_id *id)
 	struct soft_cm_far *far;
 	int ret;
 
-	if (!dev->far || !soft_is_roce(dev) || id->ib)
+	if (!dev->far || id->ib)
 		return -ENODEV;
 	soft_addr_to_gid(&id->dst, path.to);
 	if (soft_path_local(path.to))
@@ -115,13 +115,14 @@ void soft_cm_far_group(struct soft_cm_id *id)
 	}
 }
 
-void soft_cm_far_listen(const struct soft_cm_id *id)
+int soft_cm_far_listen(const struct soft_cm_id *id)
 {
 	struct soft_dev *dev = id->file->dev;
+	int ret = dev->far && !id->ib && !soft_addr_is_loopback(&id->src) ?
+		  soft_net_open(dev) : 0;
 
 	/* whatever holds the port, processes of this host are still heard */
-	if (dev->far && soft_is_roce(dev) && !id->ib)
-		(void)soft_net_open(dev);
+	return dev->far_asked ? ret : 0;
 }
 
 /* ---- sending ---------------------------------------------------------- */

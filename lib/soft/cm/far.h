@@ -37,8 +37,11 @@ int soft_cm_far_send(struct soft_cm_id *id, const struct soft_cm_msg *m);
  */
 bool soft_cm_far_again(struct soft_cm_id *id);
 void soft_cm_far_free(struct soft_cm_id *id);
-/* A listener needs the socket for requests from other hosts. */
-void soft_cm_far_listen(const struct soft_cm_id *id);
+/*
+ * A listener needs the socket for requests from other hosts. Returns 0, or
+ * -errno if the program asks for them and the port is taken.
+ */
+int soft_cm_far_listen(const struct soft_cm_id *id);
 
 /* ---- seek.c ------------------------------------------------------------ */
 

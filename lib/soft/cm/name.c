@@ -333,6 +333,8 @@ int soft_cm_listen(struct soft_cm_file *file, const struct rdma_ucm_listen *cmd)
 		ret = -EINVAL;
 	if (!ret && id->sock[0].fd < 0)
 		ret = -EOPNOTSUPP;	/* of the probe: see bind_ib() */
+	if (!ret)
+		ret = soft_cm_far_listen(id);
 	for (int i = 0; !ret && i < 2; i++) {
 		if (id->sock[i].fd < 0 || (i && is_deaf_name(id)))
 			continue;
@@ -344,7 +346,6 @@ int soft_cm_listen(struct soft_cm_file *file, const struct rdma_ucm_listen *cmd)
 		id->backlog = cmd->backlog && cmd->backlog < 1024 ?
 			      cmd->backlog : 1024;
 		id->state = SOFT_CM_LISTEN;
-		soft_cm_far_listen(id);
 	}
 	soft_unlock(file->dev);
 	return ret;

@@ -193,15 +193,21 @@ static int number_options(struct soft_dev *dev)
 
 /*
  * Reads RDMAMSG_SOFT_NET: with 1 other hosts are reached, with all so is this
- * host, for tests.
+ * host, for tests. Without it the default fabric reaches other hosts, because
+ * the port of RoCE v2 belongs to one fabric of a user.
  */
 static int net_options(struct soft_dev *dev)
 {
 	const char *how = getenv("RDMAMSG_SOFT_NET");
+	const char *fabric = getenv("RDMAMSG_SOFT_FABRIC");
 
 	dev->all_far = how && !strcmp(how, "all");
-	dev->far = dev->all_far || (how && !strcmp(how, "1"));
-	return !how || !*how || dev->far || !strcmp(how, "0") ? 0 : -EINVAL;
+	dev->far_asked = dev->all_far || (how && !strcmp(how, "1"));
+	dev->far = soft_is_roce(dev) && (dev->far_asked ||
+		   ((!how || !*how) && (!fabric || !*fabric ||
+					!strcmp(fabric, SOFT_FABRIC_USUAL))));
+	return !how || !*how || dev->far_asked || !strcmp(how, "0") ? 0 :
+	       -EINVAL;
 }
 
 /* Reads the abilities that the device shall not have, as a list with commas. */
@@ -289,6 +295,20 @@ bool soft_dev_absent(void)
 	}
 	(void)pthread_mutex_unlock(&registry);
 	return absent;
+}
+
+int soft_dev_far_error(void)
+{
+	int err = 0;
+
+	(void)pthread_mutex_lock(&registry);
+	if (the_device) {
+		soft_lock(the_device);
+		err = the_device->net ? 0 : the_device->far_error;
+		soft_unlock(the_device);
+	}
+	(void)pthread_mutex_unlock(&registry);
+	return err;
 }
 
 void soft_dev_put(struct soft_dev *dev)

@@ -48,6 +48,8 @@ struct soft_dev {
 	struct soft_net *net;		/* NULL: no packets */
 	struct list fars;		/* queue pairs with a far peer */
 	bool far;			/* other hosts may be reached */
+	bool far_asked;			/* and the program asks for it */
+	int far_error;			/* of the socket; 0 or -errno */
 	bool all_far;			/* this host as if it were another */
 	uint32_t mad_psn;		/* of the next message to one */
 	struct soft_packets packets;
@@ -139,6 +141,11 @@ int soft_dev_get(struct soft_dev **ret);
 void soft_dev_put(struct soft_dev *dev);
 /* Returns true if rdmamsg-soft-ctl(1) has removed the device. */
 bool soft_dev_absent(void);
+/*
+ * Returns 0, or -errno if the device leads to other hosts, and has no socket
+ * for that.
+ */
+int soft_dev_far_error(void);
 
 static inline void soft_lock(struct soft_dev *dev)
 {

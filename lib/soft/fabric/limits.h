@@ -7,6 +7,7 @@
 #define SOFT_PART_MAX	65535		/* vendor_part_id */
 #define SOFT_PATIENCE	30		/* ms that a listener may be late */
 #define SOFT_PATIENCE_MAX 600000
+#define SOFT_FABRIC_USUAL "default"
 #define SOFT_NODES	1024		/* 10 bits of a queue pair number */
 #define SOFT_QPN_BITS	14
 #define SOFT_QPS	(1u << SOFT_QPN_BITS)

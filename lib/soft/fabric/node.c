@@ -246,7 +246,7 @@ int soft_fabric_name(struct soft_dev *dev, const char *name)
 	if (!name)
 		name = getenv("RDMAMSG_SOFT_FABRIC");
 	if (!name || !*name)
-		name = "default";
+		name = SOFT_FABRIC_USUAL;
 	if (strlen(name) > 32 || strchr(name, '/'))
 		return -EINVAL;
 	snprintf(dev->fabric_name, sizeof(dev->fabric_name), "%s", name);

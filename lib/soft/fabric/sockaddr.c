@@ -26,6 +26,15 @@ bool soft_addr_is_any(const struct sockaddr_storage *a)
 	return !((const struct sockaddr_in *)a)->sin_addr.s_addr;
 }
 
+bool soft_addr_is_loopback(const struct sockaddr_storage *a)
+{
+	if (a->ss_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(
+			&((const struct sockaddr_in6 *)a)->sin6_addr);
+	return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 ==
+	       IN_LOOPBACKNET;
+}
+
 void soft_addr_unmap(struct sockaddr_storage *a)
 {
 	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)a;

@@ -12,6 +12,7 @@
 size_t soft_addr_len(const struct sockaddr_storage *a);	/* 0: another family */
 in_port_t *soft_addr_port(struct sockaddr_storage *a);
 bool soft_addr_is_any(const struct sockaddr_storage *a);
+bool soft_addr_is_loopback(const struct sockaddr_storage *a);
 /* Turns an IPv4-mapped IPv6 address into an IPv4 address. */
 void soft_addr_unmap(struct sockaddr_storage *a);
 /*

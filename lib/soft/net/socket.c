@@ -131,6 +131,7 @@ int soft_net_open(struct soft_dev *dev)
 	ret = fd < 0 ? fd : soft_watch_add(dev, &net->watch, fd);
 	net->watched = true;
 	dev->net = net;
+	dev->far_error = ret;
 	if (!ret) {
 		net_steer(dev);
 		return 0;

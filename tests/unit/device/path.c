@@ -157,17 +157,22 @@ static void device__of_iwarp_alone_EOPNOTSUPP(void **state)
 	assert_non_null(strstr(rdmamsg__text(), "iWARP"));
 }
 
-/* The soft HCA reaches this host only. */
-static void dial__by_the_address_CHOSEN(void **state)
+static void dial__soft_HCA_COMES_LAST(void **state)
 {
 	bool or_soft = false;
 
 	hardware = false;
-	assert_ptr_equal(rdmamsg__choose_dial(NULL, ip("192.0.2.1"), &or_soft),
-			 rdmamsg__verbs);
-	assert_false(or_soft);
-	assert_ptr_equal(rdmamsg__choose_dial(NULL, ip("127.0.0.1"), &or_soft),
+	assert_ptr_equal(rdmamsg__choose_dial(NULL, &or_soft),
 			 &rdmamsg__verbs_soft);
+	assert_false(or_soft);
+	hardware = true;
+	assert_ptr_equal(rdmamsg__choose_dial(NULL, &or_soft), rdmamsg__verbs);
+	assert_true(or_soft);
+	assert_ptr_equal(rdmamsg__choose_dial(NULL, &or_soft),
+			 &rdmamsg__verbs_soft);
+	assert_false(or_soft);
+	assert_ptr_equal(rdmamsg__choose_dial("hw", &or_soft), rdmamsg__verbs);
+	assert_false(or_soft);
 }
 
 /* Beside devices at the wildcard, in place of them at a loopback address. */
@@ -179,7 +184,10 @@ static void soft__by_the_address_LISTENS(void **state)
 	assert_true(rdmamsg__choose_soft_listens(ip("127.0.0.1"), -ENODEV));
 	assert_false(rdmamsg__choose_soft_listens(ip("127.0.0.1"),
 						  -EADDRINUSE));
+	hardware = true;
 	assert_false(rdmamsg__choose_soft_listens(ip("192.0.2.1"), -ENODEV));
+	hardware = false;
+	assert_true(rdmamsg__choose_soft_listens(ip("192.0.2.1"), -ENODEV));
 }
 
 static void port__by_its_state_TAKEN(void **state)
@@ -372,7 +380,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(device__by_what_there_is_CHOSEN),
 		cmocka_unit_test(device__of_iwarp_alone_EOPNOTSUPP),
-		cmocka_unit_test(dial__by_the_address_CHOSEN),
+		cmocka_unit_test(dial__soft_HCA_COMES_LAST),
 		cmocka_unit_test(soft__by_the_address_LISTENS),
 		cmocka_unit_test(port__by_its_state_TAKEN),
 		cmocka_unit_test(port__given_and_not_active_ENETDOWN),
