@@ -1134,15 +1134,8 @@ doctor_peer_unknown()
 # An address that no RDMA device reaches
 doctor_peer_no_device()
 {
-	unset RDMAMSG_DEVICE
-	own=$(ip -o -4 addr show scope global | awk '{ sub(/\/.*/, "", $4)
-		print $4; exit }')
-	[ -n "$own" ] || own=192.0.2.9
-	diagnose "$own"
-	step route wrong .
-	advises route '^export RDMAMSG_DEVICE=soft$\|^rdma link add rxe_\|ip route add'
-	RDMAMSG_DEVICE=soft
-	export RDMAMSG_DEVICE
+	RDMAMSG_DEVICE=soft RDMAMSG_SOFT_NET=0
+	export RDMAMSG_DEVICE RDMAMSG_SOFT_NET
 	diagnose 203.0.113.9
 	step route wrong 'which has no RDMA device; RDMAMSG_DEVICE is soft$|no route'
 	advises route '^unset RDMAMSG_DEVICE; rdma link add rxe_\|ip route add'
@@ -1171,9 +1164,15 @@ doctor_peer_own_address()
 		fi
 		[ -n "$own" ] && [ ! -e /sys/class/infiniband ] || continue
 		diagnose "$own:$port"
-		step route wrong .
-		advises route '^export RDMAMSG_DEVICE=soft$'
-		follow route "$own:$port"
+		if [ -z "$RDMAMSG_DEVICE" ]
+		then
+			step route ok 'device soft0'
+			step compare ok .
+		else
+			step route wrong 'RDMAMSG_DEVICE=hw excludes the soft HCA'
+			advises route '^unset RDMAMSG_DEVICE$'
+			follow route "$own:$port"
+		fi
 	done
 	end_server TERM 0
 }

@@ -126,7 +126,7 @@ static bool may_use(const struct need *n, const struct device *d)
 	if (d->soft != n->soft)
 		return false;
 	if (!n->asked)
-		return device_is_hw(d) || n->loopback;
+		return d->soft || device_is_hw(d);
 	if (!strcmp(n->asked, "hw"))
 		return device_is_hw(d);
 	if (!strcmp(n->asked, "soft"))
@@ -182,20 +182,14 @@ static void not_soft(const struct visit *v, const struct need *n)
 {
 	struct finding *f;
 
-	if (n->asked ? !strncmp(n->asked, "soft", 4) : n->loopback) {
+	if (!n->asked || !strncmp(n->asked, "soft", 4)) {
 		found(v->host, WRONG, "the soft HCA cannot be opened: see "
 		      "'devices'");
 		return;
 	}
-	if (n->asked)
-		f = found(v->host, WRONG, "RDMAMSG_DEVICE=%s excludes the soft "
-			  "HCA, and no other device has %s", n->asked, v->text);
-	else
-		f = found(v->host, WRONG, "%s has no RDMA device, and for its "
-			  "address the soft HCA has to be asked for",
-			  n->netdev[0] ? n->netdev : v->text);
-	mend(f, n->loopback ? "unset RDMAMSG_DEVICE" :
-			      "export RDMAMSG_DEVICE=soft");
+	f = found(v->host, WRONG, "RDMAMSG_DEVICE=%s excludes the soft HCA, "
+		  "and no other device has %s", n->asked, v->text);
+	mend(f, "unset RDMAMSG_DEVICE");
 }
 
 /* Says why no device can be used. */
