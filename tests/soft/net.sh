@@ -152,6 +152,26 @@ taken()
 	return $status_taken
 }
 
+# A program without privilege, with little memory to lock, and of another user if
+# there is one who can read it: as in a container.
+other_user='--reuid=65534 --regid=65534 --clear-groups'
+setpriv $other_user test -r "$perf" 2>/dev/null || other_user=
+ordinary="prlimit --memlock=65536 setpriv $other_user --no-new-privs
+	--bounding-set=-all --inh-caps=-all"
+
+# unprivileged HOST
+unprivileged()
+{
+	$ordinary timeout 60 "$perf" server -p 7475 >"$log.7475" 2>&1 &
+	server=$!
+	until_true listens 7475 && there $ordinary timeout 60 "$perf" lat "$1" \
+		-p 7475 -n 200 -s 64K --check
+	ended=$?
+	kill $server
+	wait $server 2>/dev/null
+	return $ended
+}
+
 # unconfigured HOST: without any variable, the soft HCA is the way by itself
 unconfigured()
 {
@@ -252,6 +272,7 @@ until_true apart && set_up 1500 || {
 }
 trap 'kill $children 2>/dev/null; rm -f "$log" "$log".*' EXIT
 result net__port_of_another_program_SAID taken
+result net__without_privilege_EVERY_BYTE unprivileged 10.7.0.1
 result net__no_process_there_REFUSED is_refused 10.7.0.1 7471
 "$perf" server -p 7470 >"$log.7470" 2>&1 &
 first=$!
