@@ -20,6 +20,7 @@ fi
 perf=$1/samples/rdmamsg-perf
 pub=$1/samples/rdmamsg-pub
 sub=$1/samples/rdmamsg-sub
+stranger=$1/tests/soft/stranger
 ctl=$1/lib/soft/tools/rdmamsg-soft-ctl
 export RDMAMSG_DEVICE=soft RDMAMSG_SOFT_NET=1
 log=$(mktemp)
@@ -220,6 +221,31 @@ steered()
 	[ $(($3 - $1)) -gt 1000 ] && [ $((($4 - $2) * 20)) -lt $(($3 - $1)) ]
 }
 
+# memory: KB that the servers here have
+memory()
+{
+	for pid in $("$ctl" list | awk '$1 == "node" { print $4 }')
+	do
+		awk '$1 == "VmRSS:" { print $2 }' "/proc/$pid/status"
+	done | awk '{ sum += $1 } END { print sum }'
+}
+
+# flooded HOST: packets of every kind from a stranger, while others work
+flooded()
+{
+	there ip addr add 10.7.0.3/24 dev v1 2>/dev/null
+	before=$(memory)
+	nsenter -t $other -n "$stranger" 10.7.0.3 "$1" 5 >"$log.stranger" &
+	flood=$!
+	there timeout 120 "$perf" bw "$1" -n 500 -s 64K --check &&
+		there timeout 120 "$perf" lat "$1" -n 100 -s 64 --check
+	said=$?
+	wait $flood || return
+	cat "$log.stranger"
+	echo "memory of the servers: $before KB, then $(memory) KB"
+	[ $said -eq 0 ] && [ "$(memory)" -lt $((before + 16384)) ]
+}
+
 # group ADDRESS: a subscriber on each side gets each line once, in order
 group()
 {
@@ -297,6 +323,7 @@ result net__no_listener_there_REFUSED is_refused 10.7.0.1 7400
 result net__ipv4_EVERY_BYTE perf_all 10.7.0.1 100
 result net__ipv6_EVERY_BYTE perf_all fd07::1 100
 result net__one_sided_ALL_KINDS one_sided 10.7.0.1 100
+result net__flood_of_a_stranger_GOES_ON flooded 10.7.0.1
 result net__group_ipv4_EACH_LINE group 239.1.2.3
 result net__group_ipv6_EACH_LINE group ff05::1234
 result net__two_processes_share_THE_PORT steered 10.7.0.1
