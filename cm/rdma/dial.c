@@ -98,6 +98,7 @@ static int dial_addr(struct rdmamsg_ep *ep)
 	int ret, bound;
 
 	v = rdmamsg__choose_dial(rdmamsg__asked(ep->connect.device),
+				 ep->connect.addr->ai_addr,
 				 &ep->connect.or_soft);
 	ep->lane.v = v;
 	/* first, because its error text tells most about a wrong device */

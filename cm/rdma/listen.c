@@ -293,14 +293,14 @@ static int listen_on_soft(struct rdmamsg_listener *l, struct addrinfo *ai)
 	const struct verbs_api *v = &rdmamsg__verbs_soft;
 	int ret = rdmamsg__try(listen_through(l, v, ai)), err = v->far_error();
 
-	if (ret && ret == err)
-		return rdmamsg__fail(ret, "listening: %s: RDMAMSG_SOFT_NET=0 "
-				     "listens to this host only",
-				     err == -EADDRINUSE ? PORT_TAKEN :
-				     strerror(-err));
+	if (ret == -EADDRNOTAVAIL && err)
+		return rdmamsg__fail(err, "listening: " PORT_TAKEN ": "
+				     "RDMAMSG_SOFT_NET=0 listens to this host "
+				     "only");
 	if (ret)
 		return rdmamsg__fail_again(ret);
-	if (err && !rdmamsg__addr_is_loopback(ai->ai_addr))
+	/* the devices may be what has the port */
+	if (err && !l->places[0].v && !rdmamsg__addr_is_loopback(ai->ai_addr))
 		log_warn("context %u: the soft HCA listens to this host only: "
 			 "%s", l->ctx->number, err == -EADDRINUSE ?
 			 PORT_TAKEN : strerror(-err));

@@ -68,7 +68,7 @@ static void add(const struct rdmamsg_ep *ep, struct rdmamsg_listener *l,
 		rdmamsg__addr_is_loopback(&ep->connect.local_addr.any);
 	const struct sockaddr *at;
 
-	/* the soft HCA does not reach other hosts */
+	/* a session on a device does not go on on the soft HCA */
 	if (!place->v || (rdmamsg__is_soft(place->v) &&
 			  !rdmamsg__is_soft(ep->lane.v)))
 		return;

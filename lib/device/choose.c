@@ -49,6 +49,7 @@ static bool no_device(void)
 }
 
 const struct verbs_api *rdmamsg__choose_dial(const char *asked,
+					     const struct sockaddr *to,
 					     bool *or_soft)
 {
 	const struct verbs_api *v = rdmamsg__choose_table(asked);
@@ -59,7 +60,7 @@ const struct verbs_api *rdmamsg__choose_dial(const char *asked,
 		return v;
 	if (soft || no_device())
 		return &rdmamsg__verbs_soft;
-	*or_soft = true;
+	*or_soft = rdmamsg__addr_is_loopback(to);
 	return rdmamsg__verbs;
 }
 

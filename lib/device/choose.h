@@ -2,8 +2,9 @@
 /*
  * The choice of a device. The program asks by an option, else by
  * RDMAMSG_DEVICE, for a device by name, for "hw" or for "soft". If it asks for
- * nothing, the address decides: the soft HCA serves those that no other device
- * reaches.
+ * nothing, the soft HCA serves if there is no other device, and loopback
+ * addresses that no other device reaches. Where there are devices, an address
+ * that they do not reach is an error of the network, not a reason to be slow.
  */
 #ifndef RDMAMSG_LIB_CHOOSE_H
 #define RDMAMSG_LIB_CHOOSE_H
@@ -28,11 +29,12 @@ const struct verbs_api *rdmamsg__choose_table(const char *asked);
  */
 bool rdmamsg__is_soft(const struct verbs_api *v);
 /*
- * Returns the table to connect with. If *or_soft is true, this is the table of
- * the soft HCA. Sets *or_soft if the soft HCA is to be tried next, in case the
- * table does not reach the address.
+ * Returns the table to connect to an address. If *or_soft is true, this is the
+ * table of the soft HCA. Sets *or_soft if the soft HCA is to be tried next, in
+ * case the table does not reach the address.
  */
 const struct verbs_api *rdmamsg__choose_dial(const char *asked,
+					     const struct sockaddr *to,
 					     bool *or_soft);
 /*
  * Returns the table to join a group: the soft HCA's if there is no other

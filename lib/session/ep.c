@@ -290,11 +290,14 @@ void rdmamsg__ep_timeout(struct rdmamsg_ep *ep)
 
 enum rdmamsg_way rdmamsg__ep_way(const struct rdmamsg_ep *ep)
 {
+	const struct sockaddr *to = &ep->connect.peer_addr.any;
+
 	if (!ep->lane.dev || !ep->lane.dev->device)
 		return RDMAMSG_WAY_NONE;
 	if (!rdmamsg__is_soft(ep->lane.v) && !rdmamsg__soft_below())
 		return RDMAMSG_WAY_DEVICE;
-	return rdmamsg__addr_is_local(&ep->connect.peer_addr.any) ?
+	/* without the CM the peer has no address */
+	return to->sa_family == AF_UNSPEC || rdmamsg__addr_is_local(to) ?
 	       RDMAMSG_WAY_MEMORY : RDMAMSG_WAY_UDP;
 }
 

@@ -115,6 +115,7 @@ struct need {
 	const char *asked;		/* RDMAMSG_DEVICE, or NULL */
 	bool loopback;			/* the target is 127.0.0.1 or such */
 	bool own;			/* the target is this host */
+	bool alone;			/* there is only the soft HCA */
 	bool soft;			/* the soft HCA, or other devices */
 	uint8_t gid[16];		/* the source address */
 	const char *netdev;		/* that has it, or "" */
@@ -126,7 +127,7 @@ static bool may_use(const struct need *n, const struct device *d)
 	if (d->soft != n->soft)
 		return false;
 	if (!n->asked)
-		return d->soft || device_is_hw(d);
+		return device_is_hw(d) || n->loopback || n->alone;
 	if (!strcmp(n->asked, "hw"))
 		return device_is_hw(d);
 	if (!strcmp(n->asked, "soft"))
@@ -182,14 +183,21 @@ static void not_soft(const struct visit *v, const struct need *n)
 {
 	struct finding *f;
 
-	if (!n->asked || !strncmp(n->asked, "soft", 4)) {
+	if (n->asked ? !strncmp(n->asked, "soft", 4) :
+		       n->loopback || n->alone) {
 		found(v->host, WRONG, "the soft HCA cannot be opened: see "
 		      "'devices'");
 		return;
 	}
-	f = found(v->host, WRONG, "RDMAMSG_DEVICE=%s excludes the soft HCA, "
-		  "and no other device has %s", n->asked, v->text);
-	mend(f, "unset RDMAMSG_DEVICE");
+	if (n->asked)
+		f = found(v->host, WRONG, "RDMAMSG_DEVICE=%s excludes the soft "
+			  "HCA, and no other device has %s", n->asked, v->text);
+	else
+		f = found(v->host, WRONG, "%s has no RDMA device, and beside "
+			  "others the soft HCA has to be asked for",
+			  n->netdev[0] ? n->netdev : v->text);
+	mend(f, n->loopback || n->alone ? "unset RDMAMSG_DEVICE" :
+	     "export RDMAMSG_DEVICE=soft");
 }
 
 /* Says why no device can be used. */
@@ -281,6 +289,7 @@ bool step_route(struct visit *v)
 		n.asked = NULL;
 	n.netdev = netdev;
 	n.loopback = is_loopback(to);
+	n.alone = !facts_kernel_device(v->facts);
 	n.own = v->here = n.loopback || net_is_mine(to);
 	return judge_device(v, &n);
 }

@@ -178,7 +178,7 @@ static void check_talk(const struct talk *t)
 static void device__none_there_ENODEV(void **state)
 {
 	char del[64], add[128];
-	struct talk t;
+	struct talk t, other;
 
 	if (test_on_soft())
 		skip_because("the soft HCA is in the process that looks "
@@ -187,11 +187,15 @@ static void device__none_there_ENODEV(void **state)
 	snprintf(add, sizeof(add), "rdma link add %s type %s netdev veth0",
 		 test_device(), test_on_siw() ? "siw" : "rxe");
 	assert_int_equal(system(del), 0);
+	setenv("RDMAMSG_DEVICE", "hw", 1);
 	t = talk(NULL);
+	unsetenv("RDMAMSG_DEVICE");
+	other = talk(NULL);
 	assert_int_equal(system(add), 0);
-	check_answer(&t.devices, 1, NULL);	/* the soft HCA */
+	check_answer(&other.devices, 1, NULL);	/* the soft HCA */
 	check_answer(&t.listen, -ENODEV, "rdma link add");
 	check_answer(&t.connect, -ENODEV, "rdma link add");
+	check_talk(&other);			/* which serves unless hw */
 	t = talk(NULL);
 	check_talk(&t);
 }

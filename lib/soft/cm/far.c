@@ -122,7 +122,10 @@ int soft_cm_far_listen(const struct soft_cm_id *id)
 		  soft_net_open(dev) : 0;
 
 	/* whatever holds the port, processes of this host are still heard */
-	return dev->far_asked ? ret : 0;
+	if (!dev->far_asked)
+		return 0;
+	/* the port of the listener may be in use as well */
+	return ret == -EADDRINUSE ? -EADDRNOTAVAIL : ret;
 }
 
 /* ---- sending ---------------------------------------------------------- */

@@ -39,7 +39,7 @@ bool soft_cm_far_again(struct soft_cm_id *id);
 void soft_cm_far_free(struct soft_cm_id *id);
 /*
  * A listener needs the socket for requests from other hosts. Returns 0, or
- * -errno if the program asks for them and the port is taken.
+ * -errno if the program asks for them, -EADDRNOTAVAIL if the port is taken.
  */
 int soft_cm_far_listen(const struct soft_cm_id *id);
 

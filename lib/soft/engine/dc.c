@@ -72,7 +72,8 @@ static void turn_to(struct soft_dev *dev, struct soft_qp *qp,
 	qp->wire = NULL;
 	qp->dials = false;
 	qp->dial_until = 0;
-	if (wqe->ah->node < 0 || wqe->ah->node == (int)node)
+	if (!wqe->ah->far &&
+	    (wqe->ah->node < 0 || wqe->ah->node == (int)node))
 		qp->dials = soft_wire_get(dev, node, &qp->wire) == -EAGAIN;
 	qp->attr.dest_qp_num = wqe->dest_qpn;
 	dci->key = key;

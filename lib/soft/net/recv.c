@@ -119,6 +119,10 @@ bool soft_net_receive(struct soft_dev *dev)
 			any |= take_datagram(dev, &m[i].msg_hdr,
 					     v[i].iov_base, m[i].msg_len);
 	}
+	if (unlikely(net->told)) {
+		net->told = false;
+		(void)soft_net_errors(dev);
+	}
 	return any;
 }
 

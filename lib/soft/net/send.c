@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 
 #include "base/util.h"
+#include "soft/fabric/bytes.h"
 #include "soft/fabric/count.h"
 #include "soft/fabric/upward.h"
 
@@ -142,19 +143,23 @@ uint8_t *soft_net_room(struct soft_dev *dev)
 	return net->blocked ? NULL : net->buffer + net->used;
 }
 
-/* Returns the run that a packet of len bytes belongs to, which may be new. */
+/* Returns the run that the packet in the room belongs to, which may be new. */
 static struct net_run *run_for(struct soft_net *net,
 			       const struct soft_path *path, uint32_t len)
 {
+	const uint32_t qpn = soft_get24(net->buffer + net->used + 5);
+	const uint32_t process = qpn >> SOFT_QPN_BITS;
 	struct net_run *run = net->runs ? &net->run[net->runs - 1] : NULL;
 
 	if (run && !run->closed && len <= run->each &&
-	    run->bytes + len <= NET_RUN && soft_path_same(&run->path, path))
+	    run->bytes + len <= NET_RUN && run->process == process &&
+	    soft_path_same(&run->path, path))
 		return run;
 	/* soft_net_room() has left one */
 	run = &net->run[net->runs++];
 	*run = (struct net_run){
-		.path = *path, .begin = net->used, .each = len,
+		.path = *path, .process = process, .begin = net->used,
+		.each = len,
 		.closed = net->whole,
 	};
 	return run;

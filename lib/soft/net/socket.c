@@ -33,6 +33,8 @@ static void on_socket(struct soft_dev *dev, struct soft_watch *w,
 		if (!net->blocked)
 			soft_fabric_up->net_room(dev);
 	}
+	if (events & EPOLLERR)
+		(void)soft_net_errors(dev);
 	(void)soft_fabric_up->progress(dev);
 }
 

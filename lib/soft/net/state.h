@@ -27,11 +27,12 @@
 #define NET_DATAGRAM	65536u
 
 /*
- * Packets of equal size to one address, which the kernel takes as one message.
- * Only the last one may be shorter.
+ * Packets of equal size to one process, which the kernel takes as one message,
+ * and may hand over as one. Only the last one may be shorter.
  */
 struct net_run {
 	struct soft_path path;
+	uint32_t process;		/* which the receiver steers by */
 	uint32_t begin, bytes;		/* in the buffer */
 	uint32_t each, count;
 	bool closed;
@@ -49,7 +50,8 @@ struct soft_net {
 	/* no process had the number then (ns; 0: unknown), after this one */
 	uint64_t absent[SOFT_NODES], absent_guid[SOFT_NODES];
 	/* steer.c */
-	uint64_t steered;		/* ns: probes were sent */
+	uint64_t steered, pause;	/* ns: probes were sent; until the next */
+	bool told;			/* of an error that is to be read */
 	uint64_t round;			/* of the last probe that came */
 	/* fate.c */
 	uint64_t drawn;			/* decisions so far */

@@ -29,17 +29,25 @@
 #define PLACES		256u		/* of 4,096 instructions, two each */
 #define MORE		8u		/* processes that may have begun */
 #define NOWHERE		UINT32_MAX
-#define PAUSE_NS	50000000ull	/* between two rounds of probes */
+/* between two rounds of probes; twice as long each time, if all is as it was */
+#define PAUSE_NS	50000000ull
+#define PAUSE_MOST_NS	3200000000ull
 #define TRIES		4
 
 static const uint8_t loopback[16] = { [10] = 0xff, 0xff, 127, 0, 0, 1 };
+
+/* A page that is only read would still need memory: count.c. */
+static uint32_t place_of(const struct soft_fabric *f, uint32_t node)
+{
+	return f->guid[node] ? f->counts[node].place : 0;
+}
 
 static uint32_t places(const struct soft_fabric *f)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < SOFT_NODES; i++)
-		n += f->counts[i].place != 0;
+		n += place_of(f, i) != 0;
 	return n;
 }
 
@@ -63,7 +71,7 @@ static uint16_t make_program(const struct soft_fabric *f,
 
 	memcpy(code, begin, sizeof(begin));
 	for (uint32_t i = 0; i < SOFT_NODES && n < most; i++) {
-		const uint32_t place = f->counts[i].place;
+		const uint32_t place = place_of(f, i);
 
 		if (!place)
 			continue;
@@ -113,9 +121,10 @@ void net_steer(struct soft_dev *dev)
 	uint8_t probe[PROBE_LEN] = { PROBE };
 	uint32_t n;
 
-	if (net->watch.fd < 0 || now - net->steered < PAUSE_NS)
+	if (net->watch.fd < 0 || now - net->steered < net->pause)
 		return;
 	net->steered = now;
+	net->pause = net->pause ? min(2 * net->pause, PAUSE_MOST_NS) : PAUSE_NS;
 	attach(dev);
 	memcpy(&to.sin6_addr, loopback, 16);
 	soft_put16(probe + 2, (uint16_t)dev->node);
@@ -124,8 +133,10 @@ void net_steer(struct soft_dev *dev)
 	n = min(places(dev->fabric) + MORE, PLACES);
 	for (uint32_t i = 0; i < n; i++) {
 		soft_put32(probe + 4, i);
-		(void)sendto(net->watch.fd, probe, sizeof(probe), 0,
-			     (const struct sockaddr *)&to, sizeof(to));
+		/* an error may be one of an earlier packet, which this ends */
+		if (sendto(net->watch.fd, probe, sizeof(probe), 0,
+			   (const struct sockaddr *)&to, sizeof(to)) < 0)
+			net->told = true;
 	}
 }
 
@@ -153,6 +164,7 @@ bool net_probed(struct soft_dev *dev, const uint8_t from[16],
 	if (f->counts[dev->node].place == place)
 		return true;
 	f->counts[dev->node].place = place;
+	dev->net->pause = PAUSE_NS;
 	attach(dev);
 	return true;
 }

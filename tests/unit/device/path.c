@@ -78,7 +78,7 @@ static const struct row {
 } rows[] = {
 	{ NULL, NULL, NULL, SOFT },
 	{ NULL, "127.0.0.1", SOFT, SOFT },
-	{ NULL, "192.0.2.1", NULL, NULL },
+	{ NULL, "192.0.2.1", NULL, SOFT },
 	{ "hw", NULL, NULL, NULL },
 	{ "hw", "127.0.0.1", NULL, NULL },
 	{ "soft", NULL, SOFT, SOFT },
@@ -157,21 +157,28 @@ static void device__of_iwarp_alone_EOPNOTSUPP(void **state)
 	assert_non_null(strstr(rdmamsg__text(), "iWARP"));
 }
 
+static const struct verbs_api *dial(const char *asked, const char *to,
+				    bool *or_soft)
+{
+	return rdmamsg__choose_dial(asked, ip(to), or_soft);
+}
+
 static void dial__soft_HCA_COMES_LAST(void **state)
 {
 	bool or_soft = false;
 
 	hardware = false;
-	assert_ptr_equal(rdmamsg__choose_dial(NULL, &or_soft),
+	assert_ptr_equal(dial(NULL, "192.0.2.1", &or_soft),
 			 &rdmamsg__verbs_soft);
+	assert_ptr_equal(dial("hw", "192.0.2.1", &or_soft), rdmamsg__verbs);
 	assert_false(or_soft);
 	hardware = true;
-	assert_ptr_equal(rdmamsg__choose_dial(NULL, &or_soft), rdmamsg__verbs);
-	assert_true(or_soft);
-	assert_ptr_equal(rdmamsg__choose_dial(NULL, &or_soft),
-			 &rdmamsg__verbs_soft);
+	assert_ptr_equal(dial(NULL, "192.0.2.1", &or_soft), rdmamsg__verbs);
 	assert_false(or_soft);
-	assert_ptr_equal(rdmamsg__choose_dial("hw", &or_soft), rdmamsg__verbs);
+	assert_ptr_equal(dial(NULL, "127.0.0.1", &or_soft), rdmamsg__verbs);
+	assert_true(or_soft);
+	assert_ptr_equal(dial(NULL, "127.0.0.1", &or_soft),
+			 &rdmamsg__verbs_soft);
 	assert_false(or_soft);
 }
 
