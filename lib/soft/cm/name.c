@@ -412,18 +412,16 @@ static void on_lookup(struct soft_dev *dev, struct soft_watch *w,
 int soft_cm_dial_name(struct soft_dev *dev, const struct soft_cm_msg *m,
 		      bool any)
 {
-	const struct sockaddr_storage *to =
-		(const struct sockaddr_storage *)&m->dst;
 	const unsigned int port = ntohs(m->dst.sin6_port);
-	struct sockaddr_storage copy;
+	struct sockaddr_storage to;
 	char text[TEXT_MAX];
 
+	memset(&to, 0, sizeof(to));
+	memcpy(&to, &m->dst, sizeof(m->dst));
 	if (any)
 		return soft_name_connect(dev, "cm/%x/%u/*%c", m->ps, port,
-					 kind_of(false, to));
-	memset(&copy, 0, sizeof(copy));
-	memcpy(&copy, &m->dst, sizeof(m->dst));
-	addr_text(false, &copy, text);
+					 kind_of(false, &to));
+	addr_text(false, &to, text);
 	return soft_name_connect(dev, "cm/%x/%u/%s", m->ps, port, text);
 }
 
