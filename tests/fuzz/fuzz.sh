@@ -11,8 +11,8 @@ set -eu
 
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- auth dc dc_frame doctor frame header hello key layout oob path \
-	perf preload resume session setup soft team topics word
+[ $# -gt 0 ] || set -- auth dc dc_frame doctor frame header hello key layout oob packet \
+	path perf preload resume session setup soft team topics word
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
 tmp=$(mktemp -d)
@@ -27,7 +27,7 @@ for target in "$@"; do
 	echo "$target"
 	mkdir "$tmp/new-$target"
 	case $target in
-	soft)	sources=$(find "$top/lib/soft" -name '*.c' ! -path '*/preload/*' \
+	packet | soft) sources=$(find "$top/lib/soft" -name '*.c' ! -path '*/preload/*' \
 			-exec grep -L '^int main' {} +)
 		sources="$sources $top/lib/base/handles.c $top/lib/base/layout.c" ;;
 	preload) sources=$(find "$top/lib/soft" -name '*.c' \
