@@ -444,18 +444,31 @@ static void step(uint8_t what, const uint8_t *data, size_t len)
 
 /* ---- checks ----------------------------------------------------------- */
 
+static void check_queue(const struct soft_qp *q)
+{
+	const struct soft_far *far = q->far;
+
+	must(q->reads_out <= 4 && q->rd_tail - q->rd_head <= 4);
+	if (!far)
+		return;
+	must(far->redo_tail - far->redo_head <= SOFT_MAX_RD);
+	/* only what was sent is answered */
+	must(far->asks ? !soft_far_before(far->end, q->una) :
+	     q->una == FIRST_PSN);
+}
+
 static void check_bounds(void)
 {
 	const struct soft_qp *q = soft_qp(qp[QP_INNOCENT]);
 
 	/* the queue pair of another host */
 	must(q->state == IBV_QPS_RTS && !q->far->hears && !q->far->asks);
-	check_innocent_ids();
+	check_ids();
 	must(count(&dev->cm_ids) <= LISTENERS + IDS +
 				      LISTENERS * BACKLOG);
 	must(dev->seeking <= 64);
 	for (int i = 0; i < QP_UD; i++)
-		must(soft_qp(qp[i])->reads_out <= 4);
+		check_queue(soft_qp(qp[i]));
 }
 
 /* A request of this process to itself still completes. */

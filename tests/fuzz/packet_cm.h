@@ -190,8 +190,17 @@ static void command(uint8_t op, uint8_t which)
 	}
 }
 
-/* A host that answers nothing is not answered for. */
-static void check_innocent_ids(void)
+static bool is_innocent(const struct soft_cm_id *id)
+{
+	return id->far &&
+	       !memcmp(id->far->path.to, paths[INNOCENT].to, 16);
+}
+
+/*
+ * A host that answers nothing is not answered for, and requests that this side
+ * has not accepted are bounded.
+ */
+static void check_ids(void)
 {
 	const bool late = now - BEGIN >= 60000000000ull;
 	struct list *l;
@@ -200,12 +209,10 @@ static void check_innocent_ids(void)
 		const struct soft_cm_id *id = list_entry(l, struct soft_cm_id,
 							 node);
 
-		if (!id->far || memcmp(id->far->path.to, paths[INNOCENT].to,
-				       16))
-			continue;
-		must(!id->peer && (id->state <= SOFT_CM_ROUTE ||
-				   id->state == SOFT_CM_REQ_SENT ||
-				   (late && id->state == SOFT_CM_OVER)));
+		must(id->waiting <= BACKLOG);
+		must(!is_innocent(id) || id->state <= SOFT_CM_ROUTE ||
+		     (!id->peer && id->state == SOFT_CM_REQ_SENT) ||
+		     (late && id->state == SOFT_CM_OVER));
 	}
 }
 

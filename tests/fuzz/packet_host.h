@@ -49,6 +49,7 @@
 #define SECRET		0x9d3c51f7ab2e8641ull
 #define QKEY		0x1234567u	/* of the datagrams of both ends */
 #define PEER_QPN	0x54321u
+#define FIRST_PSN	0xfffffdu	/* soon followed by 0 */
 #define PORT		4242
 #define BACKLOG		3
 #define LISTENERS	3
@@ -236,7 +237,7 @@ static void walk(struct ibv_qp *q, uint32_t peer, const uint8_t *to,
 		.path_mtu = mtu, .dest_qp_num = peer, .max_dest_rd_atomic = 4,
 		.min_rnr_timer = 1, .timeout = 8, .retry_cnt = 2,
 		.rnr_retry = 2, .max_rd_atomic = 4, .qkey = QKEY,
-		.rq_psn = 0xfffffe, .sq_psn = 0xfffffd,
+		.rq_psn = 0xfffffe, .sq_psn = FIRST_PSN,
 		.ah_attr = { .is_global = 1, .port_num = 1 },
 	};
 
