@@ -510,7 +510,9 @@ void soft_far_answered(struct soft_dev *dev, struct soft_far *far,
 	struct soft_qp *qp = far->qp;
 	const uint32_t at = (p->psn - qp->una) & SOFT_PSN_MASK;
 
-	if (is_over(far) || at >= ((far->end - qp->una) & SOFT_PSN_MASK))
+	/* without a request, an answer is of an earlier connection */
+	if (is_over(far) || !far->asks ||
+	    at >= ((far->end - qp->una) & SOFT_PSN_MASK))
 		return;
 	if ((p->opcode & PACKET_OP) != PACKET_ACK)
 		take_answer(dev, far, p);
