@@ -208,13 +208,24 @@ static bool will_send(const struct soft_far *far, const struct soft_rd *rd,
 	       soft_far_before(psn, end & SOFT_PSN_MASK);
 }
 
-static bool is_pending(const struct soft_far *far, uint32_t psn)
+/*
+ * Returns true if an answer that is not complete has this PSN. The oldest one
+ * goes back to it, as long as it occupies an entry of rd[]: the peer needs no
+ * other answer before it sends the next read.
+ */
+static bool is_pending(struct soft_far *far, uint32_t psn)
 {
-	const struct soft_qp *qp = far->qp;
+	struct soft_qp *qp = far->qp;
 
-	for (uint32_t i = qp->rd_head; i != qp->rd_tail; i++)
-		if (will_send(far, &qp->rd[i % SOFT_MAX_RD], psn))
-			return true;
+	for (uint32_t i = qp->rd_head; i != qp->rd_tail; i++) {
+		struct soft_rd *rd = &qp->rd[i % SOFT_MAX_RD];
+		const uint32_t at = (psn - rd->psn) & SOFT_PSN_MASK;
+
+		if (at >= packets_of(far, rd->total))
+			continue;
+		rd->sent = min(rd->sent, at * far->mtu);
+		return true;
+	}
 	for (uint32_t i = far->redo_head; i != far->redo_tail; i++)
 		if (will_send(far, &far->redo[i % SOFT_MAX_RD], psn))
 			return true;
