@@ -315,34 +315,30 @@ void soft_far_timer(struct soft_dev *dev, struct soft_timer *t)
 /* ---- answers ---------------------------------------------------------- */
 
 /*
- * Returns the PSN up to which an acknowledgement of all before 'to' holds: a
- * read ends with its answer only.
+ * Returns the PSN up to which an acknowledgement of all before 'to' holds. A
+ * read ends with its answer only, which may have come before others.
  */
 static uint32_t up_to(struct soft_qp *qp, uint32_t to)
 {
-	uint32_t i;
-
-	for (i = qp->sq_head; i != qp->sq_tail; i++) {
+	for (uint32_t i = qp->sq_head; i != qp->sq_tail; i++) {
 		const struct soft_swqe *wqe = wqe_at(qp, i);
 		uint32_t have;
 
-		if (!soft_far_before(wqe->psn, to))
-			break;
-		if (is_local(wqe) || !is_read(wqe) || wqe->done)
-			continue;
-		have = (wqe->psn + arrived(qp->far, wqe)) & SOFT_PSN_MASK;
-		if (soft_far_before(have, to))
-			return have;
-	}
-	/* reads behind it may have ended before it */
-	for (; i != qp->sq_tail && wqe_at(qp, i)->psn == to; i++) {
-		const struct soft_swqe *wqe = wqe_at(qp, i);
-
 		if (is_local(wqe))
 			continue;
-		if (!is_read(wqe) || !wqe->done)
+		if (soft_far_before(to, wqe->psn))
 			break;
-		to = (soft_last_psn(wqe) + 1) & SOFT_PSN_MASK;
+		if (is_read(wqe) && wqe->done) {
+			have = (soft_last_psn(wqe) + 1) & SOFT_PSN_MASK;
+			if (soft_far_before(to, have))
+				to = have;
+			continue;
+		}
+		if (wqe->psn == to)
+			break;
+		have = (wqe->psn + arrived(qp->far, wqe)) & SOFT_PSN_MASK;
+		if (is_read(wqe) && soft_far_before(have, to))
+			return have;
 	}
 	return to;
 }
