@@ -12,7 +12,7 @@
 #define LEAST		16u	/* so that some packets tell of a loss */
 #define MOST_BYTES	(256u << 10)
 #define WAIT_FIRST	20000000ull	/* ns, before a round trip is known */
-#define WAIT_LEAST	1000000ull	/* for the other end to be scheduled */
+#define WAIT_LEAST	1000000ull	/* more, for the other end to run */
 #define WAIT_MOST	2000000000ull
 #define QUEUE		500000ull	/* ns that a round trip may grow by */
 
@@ -89,8 +89,9 @@ void soft_window_lost(struct soft_far *far, bool all)
 
 uint64_t soft_window_wait(const struct soft_far *far)
 {
-	uint64_t ns = far->rtt ? far->rtt + 4 * far->rtt_var : WAIT_FIRST;
+	uint64_t ns = far->rtt ? far->rtt + max(4 * far->rtt_var, WAIT_LEAST) :
+				 WAIT_FIRST;
 
-	ns = max(ns, WAIT_LEAST) << min(far->timeouts, 10u);
+	ns <<= min(far->timeouts, 10u);
 	return min(ns, WAIT_MOST);
 }
