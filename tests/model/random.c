@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Two streams of random numbers from one seed (splitmix64). */
-#include "sim.h"
+#include "random.h"
 
 #include <string.h>
 
