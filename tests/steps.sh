@@ -239,7 +239,7 @@ make_sanitized()
 {
 	case $1 in
 	asan)	programs='unit|integration|device|fault|hostile|fuzz|soft'
-		! wants san-check-rest || programs="$programs|model" ;;
+		! wants san-check-rest || programs="$programs|model|netsim" ;;
 	tsan)	programs=$(thread_pattern) ;;
 	esac
 	programs=$(value "$1" check_PROGRAMS | tr ' ' '\n' |
@@ -451,11 +451,14 @@ on_soft_samples()
 	return $status
 }
 
-# A million schedules on devices that complete in any order.
+# A million schedules on devices that complete in any order, and a million of
+# packets.
 model()
 {
 	"$work/gcc/tests/model/model" --schedules=1000000 --jobs="$jobs" \
-	    --loose && echo 'ok model'
+	    --loose && echo 'ok model' &&
+		"$work/gcc/tests/netsim/netsim" --schedules=1000000 \
+		    --jobs="$jobs" && echo 'ok netsim'
 }
 
 # on_siw PROGRAM...
@@ -619,7 +622,7 @@ run_step()
 	san-check)
 		check_tests asan 'unit|fuzz' ;;
 	san-check-rest)
-		check_tests asan model ;;
+		check_tests asan 'model|netsim' ;;
 	tsan-check)
 		check_tests tsan "$(thread_unit_pattern)" ;;
 	tsan-check-rest)
