@@ -180,8 +180,8 @@ class Suites:
         if kind == "unit":
             units = self.units() if what == "*" else [f"tests/unit/{what}"]
             return units, [[os.path.join(self.build, u)] for u in units], soft
-        if kind == "model":
-            program = "tests/model/model"
+        if kind in ("model", "netsim"):
+            program = f"tests/{kind}/{kind}"
             return [program], [[os.path.join(self.build, program)]], {}
         if kind == "fuzz":
             names = ("header", "hello", "key", "oob", "setup")
