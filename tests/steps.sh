@@ -21,7 +21,8 @@ patient_steps="soft-fault soft-asan soft-hostile soft-twohost soft-samples soft-
 	oldnew chaos-asan"
 # in one virtual machine after the other
 machine_steps="device-rxe integration san-integration fault chaos-vm samples
-	integration-rest san-integration-rest hostile fault-rest samples-rest"
+	integration-rest san-integration-rest hostile fault-rest samples-rest
+	soft-rxe"
 # in another, which has siw
 siw_steps="device-siw siw siw-rest"
 # in machines of their own
@@ -32,7 +33,7 @@ rest_steps="san-check-rest tsan-check-rest distcheck-rest clang pages switches c
 	soft-hostile-iwarp soft-fault-iwarp
 	oldnew chaos-asan python-rest cxx-rest rust
 	integration-rest san-integration-rest hostile fault-rest samples-rest
-	siw-rest twohost-rest siw-twohost vm big-vm"
+	soft-rxe siw-rest twohost-rest siw-twohost vm big-vm"
 named_steps="quick packages autogen"
 
 # Steps that run programs of the build asan.
@@ -720,6 +721,8 @@ run_step()
 	# that cannot be opened, which the soft HCA cannot show.
 	device-rxe)
 		in_machine "$work/gcc/tests/device/conform" -d rxe0 ;;
+	soft-rxe)
+		in_machine sh "$top/tests/soft/rxe.sh" "$work/gcc" ;;
 	device-siw)
 		in_machine "$work/gcc/tests/device/conform" -d siw0 ;;
 	siw)	siw_short ;;
