@@ -15,20 +15,7 @@
 
 #include "device/verbs_api.h"
 #include "random.h"
-
-/* ---- main.c ------------------------------------------------------------ */
-
-extern bool sim_traces;
-/* Prints the time and the text. */
-void sim_print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-#define sim_trace(...) \
-	do { \
-		if (__builtin_expect(sim_traces, 0)) \
-			sim_print(__VA_ARGS__); \
-	} while (0)
-/* Ends the process with the seed of the schedule and this text. */
-void sim_fail(const char *fmt, ...)
-	__attribute__((format(printf, 1, 2), noreturn));
+#include "runner.h"
 
 /* ---- steps.c ----------------------------------------------------------- */
 
@@ -36,8 +23,6 @@ void sim_fail(const char *fmt, ...)
 void sim_sleep(uint32_t ms);
 
 /* ---- libc.c: descriptors, the clock, memory ---------------------------- */
-
-extern uint64_t sim_now;		/* ns */
 
 /* A descriptor that is readable while its count is not 0. */
 int sim_fd_new(void);

@@ -16,6 +16,7 @@
 #include <infiniband/verbs.h>
 
 #include "../model/random.h"
+#include "../model/runner.h"
 
 #define SIM_NEVER	UINT64_MAX
 #define SIM_NONE	UINT32_MAX
@@ -28,20 +29,6 @@
 
 struct packet;
 struct soft_dev;
-
-/* ---- main.c ------------------------------------------------------------ */
-
-extern bool sim_traces;
-/* Prints the time and the text. */
-void sim_print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-#define sim_trace(...) \
-	do { \
-		if (__builtin_expect(sim_traces, 0)) \
-			sim_print(__VA_ARGS__); \
-	} while (0)
-/* Ends the process with the seed of the schedule and this text. */
-void sim_fail(const char *fmt, ...)
-	__attribute__((format(printf, 1, 2), noreturn));
 
 struct totals {
 	uint64_t steps, requests, failed, packets, lost, doubled, late;
@@ -73,7 +60,7 @@ struct end_plan {
 	uint32_t weight[OPS];
 };
 
-/* What the network does to the packets of one end. Shares are of 256. */
+/* The faults of the network for the packets of one end. Shares are of 256. */
 struct weather {
 	uint32_t lost[KINDS], doubled, late, bursts;
 	uint32_t base, jitter, late_ns;	/* ns */
@@ -100,7 +87,6 @@ void plan_make(void);
 
 /* ---- world.c: the clock, timers, and the device without its thread ------ */
 
-extern uint64_t sim_now;		/* ns */
 extern struct soft_dev *sim_dev;
 
 /* Opens the device. Returns its context. */
@@ -224,7 +210,7 @@ void rules_end(void);
 
 /* A schedule begins. */
 void inside_begin(void);
-/* What holds between two steps, and at the end. */
+/* The rules between two steps, and those at the end. */
 void inside_check(const struct end *e);
 void inside_rest(const struct end *e);
 
