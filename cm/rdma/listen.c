@@ -27,6 +27,8 @@
 #include <rdmamsg/listener.h>
 #include <rdmamsg/rdmamsg.h>
 
+#define PORT_TAKEN "UDP port 4791 of RoCE v2 is taken in this network " \
+	"namespace, by Soft-RoCE or by another user"
 #define PORT_TRIES	100	/* ports that are free in one family only */
 #define AGAIN_MS	100	/* first wait for an address to come back */
 #define AGAIN_MAX_MS	5000
@@ -283,9 +285,6 @@ static int listen_through(struct rdmamsg_listener *l,
 	((struct sockaddr_in *)&l->again.at)->sin_port = htons(l->port);
 	return 0;
 }
-
-#define PORT_TAKEN "UDP port 4791 of RoCE v2 is taken in this network " \
-	"namespace, by Soft-RoCE or by another user"
 
 /* The soft HCA may be kept to this host, because the port of RoCE v2 is taken. */
 static int listen_on_soft(struct rdmamsg_listener *l, struct addrinfo *ai)

@@ -48,6 +48,7 @@ const struct verbs_api rdmamsg__verbs_soft = {
 	.attend_woken = soft_attend_woken,
 	.attend_done = soft_attend_done,
 	.far_error = soft_far_error,
+	.is_far = soft_qp_is_far,
 	.get_cq_event = soft_get_cq_event,
 	.ack_cq_events = soft_ack_cq_events,
 	.create_qp = soft_create_qp,

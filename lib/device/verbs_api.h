@@ -88,8 +88,12 @@ struct verbs_api {
 	bool (*attend_wait)(struct ibv_comp_channel *channel);
 	void (*attend_woken)(struct ibv_comp_channel *channel);
 	void (*attend_done)(struct ibv_comp_channel *channel);
-	/* 0, or why the soft HCA does not reach other hosts; NULL: no soft HCA */
+	/*
+	 * The soft HCA alone, else NULL: 0, or why it does not reach other
+	 * hosts; whether the peer of a queue pair is on another one
+	 */
 	int (*far_error)(void);
+	bool (*is_far)(struct ibv_qp *qp);
 	int (*get_cq_event)(struct ibv_comp_channel *channel,
 			    struct ibv_cq **cq, void **cq_context);
 	void (*ack_cq_events)(struct ibv_cq *cq, unsigned int n);

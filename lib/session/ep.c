@@ -17,7 +17,6 @@
 #include "base/submit.h"
 #include "base/timer.h"
 #include "base/util.h"
-#include "device/choose.h"
 #include "device/device.h"
 #include "device/pd.h"
 #include "lane/srq.h"
@@ -292,11 +291,14 @@ enum rdmamsg_way rdmamsg__ep_way(const struct rdmamsg_ep *ep)
 {
 	const struct sockaddr *to = &ep->connect.peer_addr.any;
 
-	if (!ep->lane.dev || !ep->lane.dev->device)
+	if (!ep->lane.dev || !ep->lane.dev->device || !ep->lane.hot.qp)
 		return RDMAMSG_WAY_NONE;
-	if (!rdmamsg__is_soft(ep->lane.v) && !rdmamsg__soft_below())
+	if (ep->lane.v->is_far)
+		return ep->lane.v->is_far(ep->lane.hot.qp) ? RDMAMSG_WAY_UDP :
+		       RDMAMSG_WAY_MEMORY;
+	if (!rdmamsg__soft_below())
 		return RDMAMSG_WAY_DEVICE;
-	/* without the CM the peer has no address */
+	/* below libibverbs only the address tells; without the CM none does */
 	return to->sa_family == AF_UNSPEC || rdmamsg__addr_is_local(to) ?
 	       RDMAMSG_WAY_MEMORY : RDMAMSG_WAY_UDP;
 }

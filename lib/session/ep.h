@@ -388,7 +388,7 @@ int rdmamsg__ep_configure(struct rdmamsg_ep *ep,
 int rdmamsg__ep_check(const struct rdmamsg_ep *ep);
 /* The same for calls that need no context: not -ESHUTDOWN. */
 int rdmamsg__ep_look(const struct rdmamsg_ep *ep);
-/* Returns how the peer is reached. May ask the kernel about its address. */
+/* Returns how the peer is reached. */
 enum rdmamsg_way rdmamsg__ep_way(const struct rdmamsg_ep *ep);
 /* Copies the options, and their tuning to *t, to which o->tuning points. */
 int rdmamsg__ep_options_copy(struct rdmamsg_ep_options *o,

@@ -3,6 +3,9 @@
 #include "clock.h"
 #include "common.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include <rdmamsg/endpoint.h>
 
 #define LARGE	((size_t)16 << 20)
@@ -26,12 +29,24 @@ static void send_sizes(enum how how)
 	WAIT_FOR(p.s.received == p.s.expected_count);
 }
 
+static void check_way(void)
+{
+	const char *net = getenv("RDMAMSG_SOFT_NET");
+	const uint32_t way = !test_on_soft() ? RDMAMSG_WAY_DEVICE :
+			     net && !strcmp(net, "all") ? RDMAMSG_WAY_UDP :
+			     RDMAMSG_WAY_MEMORY;
+
+	assert_int_equal(end_info(&p.c).way, way);
+	assert_int_equal(end_info(&p.s).way, way);
+}
+
 static void send__all_sizes_ARRIVE(void **state)
 {
 	pair_init(&p, NULL);
 	p.c.tuning.max_copy = LARGE;
 	pair_listen(&p);
 	pair_connect(&p);
+	check_way();
 	assert_true(end_info(&p.c).inline_max > 1);
 	assert_true(end_info(&p.c).eager_max > end_info(&p.c).inline_max);
 	for (enum how how = 0; how < HOW_COUNT; how++)

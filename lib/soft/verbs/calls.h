@@ -94,6 +94,8 @@ struct ibv_qp_ex *soft_qp_to_qp_ex(struct ibv_qp *qp);
 struct ibv_qp *soft_open_qp(struct ibv_context *verbs,
 			    struct ibv_qp_open_attr *attr);
 int soft_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+/* Returns true if the peer is reached by packets. */
+bool soft_qp_is_far(struct ibv_qp *qp);
 int soft_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 		  struct ibv_qp_init_attr *init);
 int soft_destroy_qp(struct ibv_qp *qp);

@@ -441,6 +441,17 @@ int soft_destroy_qp(struct ibv_qp *ibv)
 	return 0;
 }
 
+bool soft_qp_is_far(struct ibv_qp *ibv)
+{
+	struct soft_dev *dev = soft_dev_of(ibv->context);
+	bool far;
+
+	soft_lock(dev);
+	far = soft_qp_real(ibv)->far;
+	soft_unlock(dev);
+	return far;
+}
+
 int soft_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 		  struct ibv_qp_init_attr *init)
 {
