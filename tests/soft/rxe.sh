@@ -310,6 +310,16 @@ rpings()
 		'rping -c -a fd07::2 -C 20 -S 4000'
 }
 
+# ends STATUS PID LOG: the partner ends as well, by a signal if STATUS is not 0
+ends()
+{
+	[ $1 -eq 0 ] || kill $2
+	wait $2
+	ended=$?
+	cat "$work/$3"
+	[ $1 -eq 0 ] && [ $ended -eq 0 ]
+}
+
 # mckeys SIDE FROM-ADDRESS TO-ADDRESS: ten datagrams to a member on that side
 mckeys()
 {
@@ -319,12 +329,7 @@ mckeys()
 	receiver=$!
 	until_true grep 'joined dgid' "$work/receiver" &&
 		$any_there timeout $limit mckey -m 239.5.6.7 -b "$2" -s
-	said=$?
-	[ $said -eq 0 ] || kill $receiver
-	wait $receiver
-	received=$?
-	cat "$work/receiver"
-	[ $said -eq 0 ] && [ $received -eq 0 ]
+	ends $? $receiver receiver
 }
 
 # killed SIDE SERVER-ADDRESS VICTIM: the server is on that side, and the victim
@@ -449,12 +454,7 @@ mixed()
 	until_true grep listening "$work/server" &&
 		$there timeout $limit "$peer" client -m send -A 17 -s "$3" \
 			-n 280 "$2" 7475
-	said=$?
-	[ $said -eq 0 ] || kill $server
-	wait $server
-	served=$?
-	cat "$work/server"
-	[ $said -eq 0 ] && [ $served -eq 0 ]
+	ends $? $server server
 }
 
 no_bad_packets()
