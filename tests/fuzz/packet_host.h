@@ -55,7 +55,7 @@
 #define LISTENERS	3
 #define IDS		8
 
-/* Where packets come from, and whom they are for. */
+/* The ways of packets: their sender, and the queue pair they are for. */
 enum { PEER, STRANGER, PEER_TO_OTHER, LINK_LOCAL, PATHS, INNOCENT = PATHS };
 
 static uint64_t now = BEGIN;
@@ -187,7 +187,7 @@ static void park(struct soft_dev *d, struct soft_watch *w, uint32_t events)
 		(void)pause();
 }
 
-/* What the thread does, steps do from now on. */
+/* Steps do the work of the thread from now on. */
 static void park_thread(void)
 {
 	static struct soft_watch w = { .fn = park };

@@ -59,7 +59,7 @@ static void meet_near(void)
 	close(bell);
 }
 
-/* What was forwarded is a packet as it came. */
+/* A forwarded record is a packet as it came. */
 static void take_forwarded(void)
 {
 	struct soft_ring *r = &near_ring[1];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the transport keeps, which no program sees. */
+/* The state of the transport, which no program sees. */
 #include "netsim.h"
 
 #include <string.h>

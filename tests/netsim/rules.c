@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the programs see has to follow from what they have posted. */
+/* The completions and the memory of the programs follow from their requests. */
 #include "netsim.h"
 
 #include <string.h>
@@ -65,7 +65,7 @@ static void check_atomic(const struct end *e, uint32_t id)
 	check_guard(e, "atomic", id, sink + r->len);
 }
 
-/* What the receiver has, and what it can poll. */
+/* The receiver has the message and its completion, or can poll that. */
 static void check_arrived(const struct end *e, uint32_t id)
 {
 	const struct soft_cq *cq = (const struct soft_cq *)e->peer->recv_cq;
