@@ -112,6 +112,34 @@ is_refused()
 		grep 'nobody listens' "$log.refused"
 }
 
+# came: packets for the processes here are more than $1
+came()
+{
+	set -- "$1" $(packets)
+	[ "$2" -gt "$1" ]
+}
+
+# late HOST: a process that has the port of RoCE waits for another's listener
+late()
+{
+	RDMAMSG_SOFT_PATIENCE=60000 timeout 60 "$perf" server -p 7477 \
+		>"$log.7477" 2>&1 &
+	patient=$!
+	until_true listens 7477 || return
+	set -- "$1" $(packets)
+	nsenter -t $other -n timeout 60 "$perf" lat "$1" -p 7476 -n 20 -s 64 \
+		--check &
+	client=$!
+	until_true came "$2"
+	timeout 60 "$perf" server -p 7476 >"$log.7476" 2>&1 &
+	server=$!
+	wait $client
+	ended=$?
+	kill $server $patient
+	wait $server $patient 2>/dev/null
+	return $ended
+}
+
 # held: a socket that shares the port with nobody; prints when it has it
 held()
 {
@@ -300,6 +328,7 @@ trap 'kill $children 2>/dev/null; rm -f "$log" "$log".*' EXIT
 result net__port_of_another_program_SAID taken
 result net__without_privilege_EVERY_BYTE unprivileged 10.7.0.1
 result net__no_process_there_REFUSED is_refused 10.7.0.1 7471
+result net__listener_comes_later_WAITED_FOR late 10.7.0.1
 "$perf" server -p 7470 >"$log.7470" 2>&1 &
 first=$!
 children="$children $first"

@@ -2,7 +2,7 @@
 /*
  * A request from another host may have come to the wrong process. The name of
  * its listener, by which processes of this host find it too, leads to the right
- * one.
+ * one, which may listen a little later only.
  */
 #include "soft/cm/far.h"
 
@@ -21,6 +21,7 @@ struct seek {
 	struct soft_timer timer;
 	struct list node;		/* dev->seeks */
 	struct soft_path back;
+	uint32_t waited;		/* as in struct packet */
 	uint32_t len;
 	uint8_t at[PACKET_MAX];
 };
@@ -28,8 +29,10 @@ struct seek {
 static void end(struct soft_dev *dev, struct seek *s)
 {
 	soft_timer_stop(&s->timer);
-	soft_watch_del(dev, &s->watch);
-	close(s->watch.fd);
+	if (s->watch.fd >= 0) {
+		soft_watch_del(dev, &s->watch);
+		close(s->watch.fd);
+	}
 	list_del(&s->node);
 	dev->seeking--;
 	free(s);
@@ -67,6 +70,57 @@ static void on_late(struct soft_dev *dev, struct soft_timer *t)
 	end(dev, list_entry(t, struct seek, timer));
 }
 
+static struct seek *seek_new(struct soft_dev *dev, const struct soft_path *back,
+			     const struct packet *p)
+{
+	struct seek *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->watch.fd = -1;
+	s->watch.fn = on_answer;
+	list_init(&s->timer.node);
+	s->timer.fn = on_late;
+	s->back = *back;
+	s->len = p->length_all;
+	memcpy(s->at, p->at, s->len);
+	list_add_tail(&dev->seeks, &s->node);
+	dev->seeking++;
+	return s;
+}
+
+static void on_patience(struct soft_dev *dev, struct soft_timer *t)
+{
+	struct seek *s = list_entry(t, struct seek, timer);
+	struct packet p;
+
+	if (packet_get(&p, s->at, s->len)) {
+		p.waited = s->waited + SOFT_LOOKUP_NS / 1000000;
+		soft_cm_packet(dev, &s->back, &p);
+	}
+	end(dev, s);
+}
+
+/*
+ * A listener may be late, as within the host: not_there() of name.c. Requests
+ * without one leave room for those that have one.
+ */
+static bool be_patient(struct soft_dev *dev, const struct soft_path *back,
+		       const struct packet *p)
+{
+	struct seek *s;
+
+	if (p->waited >= dev->patience || dev->seeking >= SEEKS_MAX / 2)
+		return false;
+	s = seek_new(dev, back, p);
+	if (!s)
+		return false;
+	s->waited = p->waited;
+	s->timer.fn = on_patience;
+	soft_timer_set(dev, &s->timer, SOFT_LOOKUP_NS);
+	return true;
+}
+
 bool soft_cm_seek(struct soft_dev *dev, const struct soft_path *back,
 		  const struct packet *p, const struct soft_cm_msg *m)
 {
@@ -79,22 +133,18 @@ bool soft_cm_seek(struct soft_dev *dev, const struct soft_path *back,
 	if (fd == -ECONNREFUSED)
 		fd = soft_cm_dial_name(dev, m, true);
 	if (fd == -ECONNREFUSED)
-		return false;
-	s = fd < 0 ? NULL : calloc(1, sizeof(*s));
-	if (!s || soft_watch_add(dev, &s->watch, fd)) {
-		free(s);
+		return be_patient(dev, back, p);
+	s = fd < 0 ? NULL : seek_new(dev, back, p);
+	if (s && soft_watch_add(dev, &s->watch, fd)) {
+		s->watch.fd = -1;
+		end(dev, s);
+		s = NULL;
+	}
+	if (!s) {
 		if (fd >= 0)
 			close(fd);
 		return true;
 	}
-	s->watch.fn = on_answer;
-	list_init(&s->timer.node);
-	s->timer.fn = on_late;
-	s->back = *back;
-	s->len = p->length_all;
-	memcpy(s->at, p->at, s->len);
-	list_add_tail(&dev->seeks, &s->node);
-	dev->seeking++;
 	soft_timer_set(dev, &s->timer, SEEK_NS);
 	return true;
 }

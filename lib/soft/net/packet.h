@@ -71,6 +71,7 @@ struct packet {
 	const uint8_t *at;		/* all of it, with the CRC */
 	uint32_t length_all;
 	bool forwarded;			/* by another process of this host */
+	uint32_t waited;		/* ms for a listener, which may be late */
 };
 
 /* The upper three bits of a syndrome, and the codes of a NAK. */
