@@ -291,11 +291,26 @@ meet()
 	[ $said -eq 0 ] && [ $served -eq 0 ]
 }
 
+# meet_again SIDE PORT SERVER CLIENT: perftest's client connects a second time
+# before its server listens for that, and does not survive the refusal. Linux
+# refuses at once.
+meet_again()
+{
+	for _ in 1 2 3 4
+	do
+		meet "$@" && return
+		grep -q 'EVENT_REJECTED; error: 8' "$work/client" || return
+	done
+	return 1
+}
+
 # perftest PROGRAM OPTION...: both ways; Soft-RoCE has two devices here
 perftest()
 {
-	meet rxe 18515 "$* -R -d rxe7" "$* -R 10.7.0.1" &&
-		meet soft 18515 "$* -R" "$* -R -d rxe7 10.7.0.2"
+	# a program that crashes is no complaint of the kernel
+	sysctl -q debug.exception-trace=0
+	meet_again rxe 18515 "$* -R -d rxe7" "$* -R 10.7.0.1" &&
+		meet_again soft 18515 "$* -R" "$* -R -d rxe7 10.7.0.2"
 }
 
 rpings()
