@@ -51,7 +51,10 @@ struct rdmamsg_group_message {
 /* How far a publisher with RDMAMSG_GROUP_REPAIR may be ahead. */
 enum rdmamsg_group_flow {
 	RDMAMSG_GROUP_FLOW_RATE,	/* the rate alone bounds it */
-	/* by flow_window messages, of the slowest subscriber that counts */
+	/*
+	 * by flow_window messages, of the slowest subscriber that counts, and
+	 * by so many datagrams as it has receives for
+	 */
 	RDMAMSG_GROUP_FLOW_SLOWEST,
 	/* likewise, of as many as flow_quorum, the fastest ones */
 	RDMAMSG_GROUP_FLOW_QUORUM,
@@ -69,6 +72,11 @@ struct rdmamsg_group_member {
 	uint32_t age_ms;		/* of the report */
 	int is_laggard;			/* see on_laggard */
 	uint64_t tag;			/* of its options */
+	/*
+	 * Of its receives, which hold a datagram each, its part for this
+	 * publisher; at most 65535, 0: not known.
+	 */
+	uint32_t receives;
 };
 
 /* The result of rdmamsg_group_flush(). */

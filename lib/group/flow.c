@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Flow control of a publisher: it is at most a window of messages ahead of its
- * slowest subscriber, or of a quorum. Some messages ask for reports, early
- * enough that they come before the window is full; when it is, heartbeats ask.
+ * slowest subscriber, or of a quorum, and at most as many datagrams as that has
+ * receives for. Some messages ask for reports, early enough that they come
+ * before this is reached; when it is, heartbeats ask.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -36,37 +37,86 @@ static bool counts(const struct rdmamsg_group *g, const struct subscriber *s)
 	       (!g->opts.tag || s->last.tag == g->opts.tag);
 }
 
+/* Datagrams that may have been published when its receives are used up. */
+static uint64_t allowed_by(const struct rdmamsg_group *g,
+			   const struct subscriber *s)
+{
+	const uint64_t before = lag_of(g, s) ?
+				rdmamsg__repair_before(g, s->due) :
+				rdmamsg__published(g);
+
+	return s->last.receives ? before + s->last.receives : UINT64_MAX;
+}
+
+static bool is_held_up(const struct rdmamsg_group *g,
+		       const struct subscriber *s)
+{
+	return lag_of(g, s) >= g->opts.flow_window ||
+	       rdmamsg__published(g) >= allowed_by(g, s);
+}
+
+struct place {
+	bool holds_up;
+	uint32_t lag, receives;
+	uint64_t allowed;
+};
+
 static int compare(const void *a, const void *b)
 {
-	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	const struct place *x = a, *y = b;
 
-	return x < y ? -1 : x > y;
+	if (x->holds_up != y->holds_up)
+		return x->holds_up - y->holds_up;
+	return x->lag < y->lag ? -1 : x->lag > y->lag;
 }
 
 /*
- * Finds the messages that those which count all have. Too few for a quorum have
- * no more than before.
+ * Finds the messages that those which count all have, and the datagrams that
+ * they all have receives for. Too few for a quorum have no more than before.
  */
 static void find_floor(struct rdmamsg_group *g)
 {
 	const struct audience *a = g->audience;
-	uint32_t lags[AUDIENCE_MAX], n = 0, last;
+	struct place places[AUDIENCE_MAX];
+	uint32_t n = 0, last;
 
-	for (uint32_t i = 0; i < a->count; i++)
-		if (counts(g, &a->members[i]))
-			lags[n++] = lag_of(g, &a->members[i]);
-	qsort(lags, n, sizeof(*lags), compare);
+	for (uint32_t i = 0; i < a->count; i++) {
+		const struct subscriber *s = &a->members[i];
+
+		if (counts(g, s))
+			places[n++] = (struct place){
+				.holds_up = is_held_up(g, s),
+				.lag = lag_of(g, s),
+				.receives = s->last.receives,
+				.allowed = allowed_by(g, s),
+			};
+	}
+	qsort(places, n, sizeof(*places), compare);
 	last = g->opts.flow == RDMAMSG_GROUP_FLOW_QUORUM ?
 	       g->opts.flow_quorum : n;
-	if (!last)
-		g->flow.floor = g->number;
-	else if (last <= n)
-		g->flow.floor = g->number - lags[last - 1];
+	if (last > n)
+		return;
+	g->flow.floor = g->number - (last ? places[last - 1].lag : 0);
+	rdmamsg__flow_init(g);
+	for (uint32_t i = 0; i < last; i++) {
+		const struct place *p = &places[i];
+
+		g->flow.allowed = min(g->flow.allowed, p->allowed);
+		if (p->receives)
+			g->flow.receives = min(g->flow.receives, p->receives);
+	}
+}
+
+void rdmamsg__flow_init(struct rdmamsg_group *g)
+{
+	g->flow.allowed = UINT64_MAX;
+	g->flow.receives = UINT32_MAX;
 }
 
 static bool is_full(const struct rdmamsg_group *g)
 {
-	return g->number - g->flow.floor >= g->opts.flow_window;
+	return g->number - g->flow.floor >= g->opts.flow_window ||
+	       rdmamsg__published(g) >= g->flow.allowed;
 }
 
 bool rdmamsg__flow_blocks(struct rdmamsg_group *g)
@@ -83,16 +133,28 @@ bool rdmamsg__flow_blocks(struct rdmamsg_group *g)
 
 uint8_t rdmamsg__flow_asks(struct rdmamsg_group *g, uint32_t number)
 {
-	if (number - g->flow.asked < g->opts.flow_window / QUESTIONS)
+	const uint64_t published = rdmamsg__published(g);
+
+	if (number - g->flow.asked < g->opts.flow_window / QUESTIONS &&
+	    published - g->flow.asked_at < g->flow.receives / QUESTIONS)
 		return 0;
 	g->flow.asked = number;
+	g->flow.asked_at = published;
 	return FRAME_ASKS;
 }
 
 void rdmamsg__flow_advanced(struct rdmamsg_group *g, struct subscriber *s)
 {
-	if (s->is_laggard && lag_of(g, s) <= g->opts.flow_window / 2)
+	if (s->is_laggard && lag_of(g, s) <= g->opts.flow_window / 2 &&
+	    !is_held_up(g, s))
 		s->is_laggard = false;
+	/* what it has receives for may have become less */
+	if (counts(g, s)) {
+		g->flow.allowed = min(g->flow.allowed, allowed_by(g, s));
+		if (s->last.receives)
+			g->flow.receives = min(g->flow.receives,
+					       s->last.receives);
+	}
 }
 
 void rdmamsg__flow_look(struct rdmamsg_group *g)
@@ -111,7 +173,7 @@ static bool has_held_up(const struct rdmamsg_group *g,
 {
 	const uint64_t since = max(g->flow.blocked, s->advanced);
 
-	return counts(g, s) && lag_of(g, s) >= g->opts.flow_window &&
+	return counts(g, s) && is_held_up(g, s) &&
 	       g->opts.flow_limit_ms != RDMAMSG_NONE &&
 	       now - min(now, since) >= 1000ull * g->opts.flow_limit_ms;
 }

@@ -165,7 +165,10 @@ struct rdmamsg_group {
 	} flush;
 	struct {
 		uint32_t floor;		/* those that count have all below */
+		uint64_t allowed;	/* published ones; they find receives */
 		uint32_t asked;		/* the message that asked last */
+		uint64_t asked_at;	/* published before it */
+		uint32_t receives;	/* least of those that count */
 		uint64_t blocked;	/* us, since when; 0: it is not */
 	} flow;
 	struct {
@@ -326,6 +329,8 @@ void rdmamsg__repair_free(struct rdmamsg_group *g);
 /* Keeps the message that is to be sent. -ENOMEM, -EAGAIN */
 int rdmamsg__repair_keep(struct rdmamsg_group *g, const struct gather *from,
 			 const struct kept **ret);
+/* Datagrams before this message, or before the oldest one that is kept. */
+uint64_t rdmamsg__repair_before(const struct rdmamsg_group *g, uint32_t number);
 /* Forgets the message kept last, of which nothing was sent. */
 void rdmamsg__repair_take_back(struct rdmamsg_group *g);
 uint32_t rdmamsg__repair_oldest(const struct rdmamsg_group *g);
@@ -404,13 +409,22 @@ void rdmamsg__ask_heard(struct member *m, bool repaired);
 /* It waits with a request, and nothing will come before it asks. */
 void rdmamsg__ask_now(struct member *m);
 
+/* Datagrams that are not repeated. */
+static inline uint64_t rdmamsg__published(const struct rdmamsg_group *g)
+{
+	return g->unicast ? g->fragments :
+	       g->st.sent_datagrams - g->st.sent_repeated;
+}
+
 /* flow.c: how far a publisher may be ahead of its subscribers */
+void rdmamsg__flow_init(struct rdmamsg_group *g);
 bool rdmamsg__flow_blocks(struct rdmamsg_group *g);
 /* Returns true if another message may be published now. */
 static inline bool rdmamsg__flow_allows(struct rdmamsg_group *g)
 {
 	return likely(g->opts.flow == RDMAMSG_GROUP_FLOW_RATE ||
-		      g->number - g->flow.floor < g->opts.flow_window) ||
+		      (g->number - g->flow.floor < g->opts.flow_window &&
+		       rdmamsg__published(g) < g->flow.allowed)) ||
 	       !rdmamsg__flow_blocks(g);
 }
 

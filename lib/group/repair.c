@@ -85,12 +85,6 @@ static int repeat(struct rdmamsg_group *g, const struct kept *k,
 	return !ret && most < last ? 1 : ret;
 }
 
-static uint64_t published(const struct rdmamsg_group *g)
-{
-	return g->unicast ? g->fragments :
-	       g->st.sent_datagrams - g->st.sent_repeated;
-}
-
 static struct quota_sent sent_so_far(struct rdmamsg_group *g)
 {
 	const uint64_t now = rdmamsg__now_ms();
@@ -98,7 +92,7 @@ static struct quota_sent sent_so_far(struct rdmamsg_group *g)
 	struct history *h = &g->repair->history;
 	struct quota_sent s = { .now = now };
 
-	h->published = s.published = published(g);
+	h->published = s.published = rdmamsg__published(g);
 	s.recent = s.published -
 		   rdmamsg__history_since(h, now > recent ? now - recent : 0);
 	s.kept = s.published - rdmamsg__history_since(h, 0);
@@ -396,13 +390,21 @@ int rdmamsg__repair_keep(struct rdmamsg_group *g, const struct gather *from,
 					   victim + g->opts.history_ms - now);
 		return -EAGAIN;
 	}
-	p->history.published = published(g);
+	p->history.published = rdmamsg__published(g);
 	err = rdmamsg__history_add(&p->history, from, now, ret);
 	if (err)
 		return rdmamsg__fail(err, "no memory to keep %zu bytes for "
 				     "repair", from->len);
 	p->sent_at = us;
 	return 0;
+}
+
+uint64_t rdmamsg__repair_before(const struct rdmamsg_group *g, uint32_t number)
+{
+	const struct history *h = &g->repair->history;
+
+	return rdmamsg__history_before(h, (int32_t)(number - h->oldest) < 0 ?
+					  h->oldest : number);
 }
 
 void rdmamsg__repair_take_back(struct rdmamsg_group *g)

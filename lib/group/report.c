@@ -47,6 +47,23 @@ static void set_timer(struct rdmamsg_group *g)
 		rdmamsg__timer_by(&g->ctx->loop.timers, &g->report, first);
 }
 
+/*
+ * Its part of the free receives, which other publishers use as well: so many of
+ * its datagrams find one.
+ */
+static uint16_t free_receives(const struct member *m)
+{
+	const struct carrier *c = m->group->carrier;
+	uint32_t publishers = 0;
+	struct list *n;
+
+	list_for_each(n, &c->groups)
+		publishers += list_entry(n, struct rdmamsg_group,
+					 node)->member_count;
+	return (uint16_t)min(max((c->recv_depth - c->repost_count) /
+				 max(publishers, 1u), 1u), UINT16_MAX + 0u);
+}
+
 /* way: NULL for the one to its place */
 static void send_report(struct rdmamsg_group *g, struct member *m,
 			const struct carrier_to *way, uint8_t flags)
@@ -70,6 +87,7 @@ static void send_report(struct rdmamsg_group *g, struct member *m,
 				   (m->stream.window == 1 ? FRAME_PROVES : 0)),
 		.number = m->wishes || m->unproven ? m->joined_at :
 			  m->stream.next,
+		.size = free_receives(m),
 		.oldest = g->reports++, .challenge = rdmamsg__proof_challenge(m),
 		.data = payload, .data_len = len,
 	};

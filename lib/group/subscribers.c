@@ -454,6 +454,7 @@ rdmamsg__subscriber_told(const struct subscriber *s)
 		.size = sizeof(m), .id = s->last.id, .qp_num = s->at.qpn,
 		.lost = s->last.lost, .rtt_us = s->last.rtt,
 		.lag = (int32_t)s->lag > 0 ? s->lag : 0, .tag = s->last.tag,
+		.receives = s->last.receives,
 		.age_ms = (uint32_t)(now - min(now, s->reported)),
 		.is_laggard = s->is_laggard,
 	};
@@ -500,6 +501,7 @@ int rdmamsg__subscribers_new(struct rdmamsg_group *g)
 	a->members = (struct subscriber *)(a + 1);
 	rdmamsg__timer_init(&g->asking.timer, on_timer);
 	g->audience = a;
+	rdmamsg__flow_init(g);
 	return 0;
 }
 

@@ -236,7 +236,7 @@ struct frame_report rdmamsg__report_decode(const struct frame *report)
 	return (struct frame_report){
 		.id = le64toh(w.id), .rtt = le32toh(w.rtt),
 		.lost = le32toh(w.lost), .tag = tag_of(report),
-		.before = report->oldest,
+		.before = report->oldest, .receives = report->size,
 	};
 }
 

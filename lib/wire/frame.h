@@ -78,7 +78,7 @@ struct frame {
 	uint32_t oldest;
 	/* NACK: number of ranges. ANSWER, REPORT: the receiver's token, or 0 */
 	uint32_t length;
-	uint16_t size;
+	uint16_t size;			/* REPORT: receives, as in its struct */
 	uint16_t index;			/* of this fragment */
 	const uint8_t *data;		/* decode: points into the input */
 	uint32_t data_len;		/* without challenge and seal */
@@ -105,6 +105,7 @@ struct frame_report {
 	/* the decoder alone knows them: */
 	uint64_t tag;			/* 0: none */
 	uint32_t before;		/* reports */
+	uint16_t receives;		/* free, at most 65535; 0: not known */
 };
 
 /* The wish of a subscriber for messages below the REPORT's number. */

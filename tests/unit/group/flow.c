@@ -7,6 +7,7 @@
 #include "base/util.h"
 
 #define WINDOW	16u
+#define FEW	32u		/* receives */
 #define TAG	0x7a61u
 #define LAST	(&all[SUBSCRIBERS])	/* it stands still */
 
@@ -99,6 +100,47 @@ static void slowest__stands_still_IS_WAITED_FOR(void **state)
 	finish();
 }
 
+static int count_few(const struct rdmamsg_group_member *m, void *user)
+{
+	*(int *)user += m->receives > 0 && m->receives <= FEW;
+	return 0;
+}
+
+/* Publishes until it is refused, with a window that is not the reason. */
+static void few_receives(uint32_t flow)
+{
+	struct rdmamsg_group_options opts = with(flow);
+	uint64_t before;
+	int few = 0;
+
+	opts.flow_window = 512;
+	opts.flow_quorum = flow == RDMAMSG_GROUP_FLOW_QUORUM ? SUBSCRIBERS : 0;
+	recv_depth = FEW;
+	begin(opts, NULL);
+	assert_int_equal(rdmamsg_group_members(all[0].group, count_few, &few),
+			 0);
+	assert_int_equal(few, SUBSCRIBERS);
+	before = rdmamsg__published(all[0].group);
+	assert_in_range(publish_below(SUBSCRIBERS, 1000), 1, FEW);
+	assert_in_range(rdmamsg__published(all[0].group) - before, 1,
+			FEW + LARGEST / 900 + 1);
+	all[0].writable = 0;
+	WAIT_FOR(all[0].writable);
+	publish(500);
+	finish();
+	recv_depth = 0;
+}
+
+static void slowest__few_receives_NOT_MORE_DATAGRAMS(void **state)
+{
+	few_receives(RDMAMSG_GROUP_FLOW_SLOWEST);
+}
+
+static void quorum__few_receives_NOT_MORE_DATAGRAMS(void **state)
+{
+	few_receives(RDMAMSG_GROUP_FLOW_QUORUM);
+}
+
 static void slowest__for_too_long_DOES_NOT_COUNT(void **state)
 {
 	struct rdmamsg_group_options opts = with(RDMAMSG_GROUP_FLOW_SLOWEST);
@@ -119,6 +161,24 @@ static void slowest__for_too_long_DOES_NOT_COUNT(void **state)
 	(void)publish_below(SUBSCRIBERS, 1000);
 	UNTIL_BY(turn_below(SUBSCRIBERS), all[0].laggards == 2);
 	finish();
+}
+
+static void slowest__few_receives_for_too_long_DOES_NOT_COUNT(void **state)
+{
+	struct rdmamsg_group_options opts = with(RDMAMSG_GROUP_FLOW_SLOWEST);
+
+	opts.flow_window = 512;
+	opts.flow_limit_ms = 20;
+	recv_depth = FEW;
+	begin(opts, NULL);
+	(void)publish_below(SUBSCRIBERS, 1000);
+	UNTIL_BY(turn_below(SUBSCRIBERS), all[0].laggards);
+	assert_int_equal(all[0].laggard, LAST->group->report_id);
+	while (published < 200)
+		if (!publish_below(SUBSCRIBERS, 10))
+			turn_below(SUBSCRIBERS);
+	finish();
+	recv_depth = 0;
 }
 
 static void slowest__killed_IS_NOT_WAITED_FOR(void **state)
@@ -215,7 +275,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(slowest__stands_still_IS_WAITED_FOR),
+		cmocka_unit_test(slowest__few_receives_NOT_MORE_DATAGRAMS),
+		cmocka_unit_test(quorum__few_receives_NOT_MORE_DATAGRAMS),
 		cmocka_unit_test(slowest__for_too_long_DOES_NOT_COUNT),
+		cmocka_unit_test(slowest__few_receives_for_too_long_DOES_NOT_COUNT),
 		cmocka_unit_test(slowest__killed_IS_NOT_WAITED_FOR),
 		cmocka_unit_test(slowest__without_the_tag_IS_NOT_WAITED_FOR),
 		cmocka_unit_test(quorum__of_two_ONE_MAY_STAND_STILL),

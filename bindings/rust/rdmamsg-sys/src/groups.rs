@@ -146,6 +146,7 @@ pub struct rdmamsg_group_member {
     pub age_ms: u32,
     pub is_laggard: ::std::os::raw::c_int,
     pub tag: u64,
+    pub receives: u32,
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
