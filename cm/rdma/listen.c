@@ -27,8 +27,6 @@
 #include <rdmamsg/listener.h>
 #include <rdmamsg/rdmamsg.h>
 
-#define PORT_TAKEN "UDP port 4791 of RoCE v2 is taken in this network " \
-	"namespace, by Soft-RoCE or by another user"
 #define PORT_TRIES	100	/* ports that are free in one family only */
 #define AGAIN_MS	100	/* first wait for an address to come back */
 #define AGAIN_MAX_MS	5000
@@ -290,19 +288,19 @@ static int listen_through(struct rdmamsg_listener *l,
 static int listen_on_soft(struct rdmamsg_listener *l, struct addrinfo *ai)
 {
 	const struct verbs_api *v = &rdmamsg__verbs_soft;
-	int ret = rdmamsg__try(listen_through(l, v, ai)), err = v->far_error();
+	int ret = rdmamsg__try(listen_through(l, v, ai));
+	const char *alone = rdmamsg__soft_alone(v);
 
-	if (ret == -EADDRNOTAVAIL && err)
-		return rdmamsg__fail(err, "listening: " PORT_TAKEN ": "
+	if (ret == -EADDRNOTAVAIL && alone)
+		return rdmamsg__fail(v->far_error(), "listening: %s: "
 				     "RDMAMSG_SOFT_NET=0 listens to this host "
-				     "only");
+				     "only", alone);
 	if (ret)
 		return rdmamsg__fail_again(ret);
 	/* the devices may be what has the port */
-	if (err && !l->places[0].v && !rdmamsg__addr_is_loopback(ai->ai_addr))
+	if (alone && !l->places[0].v && !rdmamsg__addr_is_loopback(ai->ai_addr))
 		log_warn("context %u: the soft HCA listens to this host only: "
-			 "%s", l->ctx->number, err == -EADDRINUSE ?
-			 PORT_TAKEN : strerror(-err));
+			 "%s", l->ctx->number, alone);
 	return 0;
 }
 

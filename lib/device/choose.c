@@ -144,6 +144,13 @@ static bool soft_stands_in(const struct sockaddr *local)
 	return (local && rdmamsg__addr_is_loopback(local)) || no_device();
 }
 
+const char *rdmamsg__soft_alone(const struct verbs_api *v)
+{
+	const int err = v->far_error ? v->far_error() : 0;
+
+	return !err ? NULL : err == -EADDRINUSE ? PORT_TAKEN : strerror(-err);
+}
+
 int rdmamsg__choose_device(const char *asked, const struct sockaddr *local,
 			 const struct verbs_api **ret_v, char **ret_name)
 {

@@ -415,6 +415,15 @@ static void greet(struct rdmamsg_group *g)
 		;
 }
 
+static void warn_if_alone(const struct rdmamsg_group *g)
+{
+	const char *alone = rdmamsg__soft_alone(g->carrier->v);
+
+	if (alone)
+		log_warn("context %u: the soft HCA joins a group for this host "
+			 "only: %s", g->ctx->number, alone);
+}
+
 void rdmamsg__group_joined(struct rdmamsg_group *g,
 			   const struct rdma_ud_param *ud)
 {
@@ -431,6 +440,7 @@ void rdmamsg__group_joined(struct rdmamsg_group *g,
 	g->joined_at = rdmamsg__now_ms();
 	probe(group_joined, g, g->id);
 	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->timer);
+	warn_if_alone(g);
 	greet(g);
 	rdmamsg__tell(&g->ctx->loop, g->on.on_joined, g);
 	if (g->state != GROUP_JOINED)

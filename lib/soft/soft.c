@@ -67,8 +67,14 @@ static void packet(struct soft_dev *dev, const struct soft_path *back,
 		(void)soft_net_forward(dev, node, back, p);
 }
 
+static void far_group(struct soft_dev *dev, const uint8_t mgid[16], bool join)
+{
+	soft_cm_port_taken(dev, soft_far_group(dev, mgid, join));
+}
+
 static void net_close(struct soft_dev *dev)
 {
+	soft_timer_stop(&dev->port_free);
 	soft_cm_seeks_end(dev);
 	soft_net_close(dev);
 }
@@ -105,7 +111,7 @@ static const struct soft_verbs_upward verbs_up = {
 	.far_answer = soft_far_answer,
 	.far_route = soft_far_route,
 	.far_datagram = soft_far_datagram,
-	.far_group = soft_far_group,
+	.far_group = far_group,
 };
 
 static void set_tables(void)

@@ -163,6 +163,33 @@ says()
 	return $heard
 }
 
+# freed HOST: a listener and a subscriber that came too early for the port
+freed()
+{
+	held >"$log.held" 2>&1 &
+	holder=$!
+	until_true grep -q held "$log.held"
+	env -u RDMAMSG_SOFT_NET timeout 100 "$perf" server -p 7478 \
+		>"$log.7478" 2>&1 &
+	early=$!
+	RDMAMSG_LOG=warn timeout 100 "$sub" 239.1.2.5 --repair -v \
+		>"$log.lines" 2>"$log.sub" &
+	early="$early $!"
+	until_true listens 7478 &&
+		until_true grep 'for this host only: UDP port' "$log.sub"
+	ended=$?
+	kill $holder
+	wait $holder 2>/dev/null
+	[ $ended -eq 0 ] &&
+		until_true there timeout 30 "$perf" lat "$1" -p 7478 -n 1 &&
+		seq 100 | there timeout 60 "$pub" 239.1.2.5 --repair \
+			--confirm=1 --timeout=50
+	ended=$?
+	kill $early
+	wait $early 2>/dev/null
+	[ $ended -eq 0 ] && seq 100 | cmp - "$log.lines"
+}
+
 # taken: another program has the port
 taken()
 {
@@ -308,7 +335,7 @@ streams()
 # A path that carries no whole packet for a while: nothing spins, nothing is lost.
 narrow()
 {
-	nsenter -t $other -n timeout 120 "$perf" bw "$1" -n 3000 -s 1M \
+	nsenter -t $other -n timeout 400 "$perf" bw "$1" -n 3000 -s 1M \
 		--check &
 	wide=$!
 	came=$(bytes)
@@ -326,6 +353,7 @@ until_true apart && set_up 1500 || {
 }
 trap 'kill $children 2>/dev/null; rm -f "$log" "$log".*' EXIT
 result net__port_of_another_program_SAID taken
+result net__port_is_free_later_HEARD freed 10.7.0.1
 result net__without_privilege_EVERY_BYTE unprivileged 10.7.0.1
 result net__no_process_there_REFUSED is_refused 10.7.0.1 7471
 result net__listener_comes_later_WAITED_FOR late 10.7.0.1

@@ -115,15 +115,22 @@ void soft_cm_far_group(struct soft_cm_id *id)
 	}
 }
 
+bool soft_cm_far_listens(const struct soft_cm_id *id)
+{
+	return id->file->dev->far && !id->ib &&
+	       !soft_addr_is_loopback(&id->src);
+}
+
 int soft_cm_far_listen(const struct soft_cm_id *id)
 {
 	struct soft_dev *dev = id->file->dev;
-	int ret = dev->far && !id->ib && !soft_addr_is_loopback(&id->src) ?
-		  soft_net_open(dev) : 0;
+	int ret = soft_cm_far_listens(id) ? soft_net_open(dev) : 0;
 
 	/* whatever holds the port, processes of this host are still heard */
-	if (!dev->far_asked)
+	if (!dev->far_asked) {
+		soft_cm_port_taken(dev, ret);
 		return 0;
+	}
 	/* the port of the listener may be in use as well */
 	return ret == -EADDRINUSE ? -EADDRNOTAVAIL : ret;
 }

@@ -42,6 +42,8 @@ void soft_cm_far_free(struct soft_cm_id *id);
  * -errno if the program asks for them, -EADDRNOTAVAIL if the port is taken.
  */
 int soft_cm_far_listen(const struct soft_cm_id *id);
+/* Returns true if a listener there hears requests from other hosts. */
+bool soft_cm_far_listens(const struct soft_cm_id *id);
 
 /* ---- seek.c ------------------------------------------------------------ */
 

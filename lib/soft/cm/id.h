@@ -254,6 +254,11 @@ void soft_cm_wire_down(struct soft_dev *dev, struct soft_wire *w);
 void soft_cm_packet(struct soft_dev *dev, const struct soft_path *back,
 		    const struct packet *p);
 void soft_cm_refused(struct soft_dev *dev, const uint8_t to[16]);
+/*
+ * port.c: a listener or a group has no socket, for this reason; 0: it has one.
+ * If another program has the port, it is tried again.
+ */
+void soft_cm_port_taken(struct soft_dev *dev, int err);
 /* seek.c: the device closes. */
 void soft_cm_seeks_end(struct soft_dev *dev);
 /* iwarp.c: of struct soft_verbs_upward */

@@ -121,6 +121,7 @@ static struct soft_dev *dev_new(void)
 	list_init(&dev->lingering);
 	list_init(&dev->fars);
 	list_init(&dev->seeks);
+	list_init(&dev->port_free.node);
 	list_init(&dev->domains);
 	list_init(&dev->targets);
 	list_init(&dev->contexts);

@@ -55,6 +55,7 @@ struct soft_dev {
 	struct soft_packets packets;
 	struct list seeks;		/* of cm/seek.c */
 	uint32_t seeking;		/* their number */
+	struct soft_timer port_free;	/* of cm/port.c */
 
 	/* verbs/ */
 	struct list contexts;

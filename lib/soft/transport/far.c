@@ -95,11 +95,13 @@ int soft_far_route(struct soft_dev *dev, struct soft_path *path, bool group)
 	       soft_net_route(path);
 }
 
-void soft_far_group(struct soft_dev *dev, const uint8_t mgid[16], bool join)
+int soft_far_group(struct soft_dev *dev, const uint8_t mgid[16], bool join)
 {
-	if (!soft_is_roce(dev) || (join && soft_net_open(dev)) || !dev->net)
-		return;
-	soft_net_group(dev, mgid, join);
+	const int ret = soft_is_roce(dev) && join ? soft_net_open(dev) : 0;
+
+	if (soft_is_roce(dev) && dev->net)
+		soft_net_group(dev, mgid, join);
+	return ret;
 }
 
 void soft_far_room(struct soft_dev *dev)

@@ -83,9 +83,10 @@ void soft_far_down(struct soft_dev *dev, struct soft_qp *qp);
 /* A packet has arrived. */
 void soft_far_packet(struct soft_dev *dev, const struct soft_path *back,
 		     const struct packet *p);
-/* As far_route and far_group of struct soft_verbs_upward. */
+/* As far_route of struct soft_verbs_upward. */
 int soft_far_route(struct soft_dev *dev, struct soft_path *path, bool group);
-void soft_far_group(struct soft_dev *dev, const uint8_t mgid[16], bool join);
+/* As far_group there. Returns 0, or -errno without a socket. */
+int soft_far_group(struct soft_dev *dev, const uint8_t mgid[16], bool join);
 /* The socket takes packets again. */
 void soft_far_room(struct soft_dev *dev);
 /* Returns true if a comes before b. */
