@@ -711,11 +711,15 @@ static struct rdmamsg_device_cap_attr ask(enum rdmamsg_cap_id id)
 	return cap;
 }
 
-/* The soft HCA has requests of chains, if it has what libmlx5 has. */
+/*
+ * The soft HCA has requests of chains, if it has what libmlx5 has. Over packets
+ * it has them as well, but not DC.
+ */
 static void caps__tell_the_path(void **state)
 {
 	const bool native = !strcmp(test_kind(), "soft") &&
-			    ask(RDMAMSG_CAP_DC).how == RDMAMSG_CAP_NATIVE;
+			    (test_over_packets() ||
+			     ask(RDMAMSG_CAP_DC).how == RDMAMSG_CAP_NATIVE);
 	struct rdmamsg_device_cap_attr cap = ask(RDMAMSG_CAP_CHAINS);
 
 	assert_int_equal(cap.how, native ? RDMAMSG_CAP_NATIVE :

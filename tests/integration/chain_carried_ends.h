@@ -258,7 +258,9 @@ static void kill__the_peer_RUN_ENDS(void **state)
 		assert_true(WIFSIGNALED(child_wait(&child)));
 		WAIT_FOR(done[0].count && members[0].closed);
 		assert_true(done[0].end.status < 0);
-		assert_int_not_equal(done[0].end.status, -EIO);
+		/* over packets the channel may be the first to tell */
+		if (!test_over_packets())
+			assert_int_not_equal(done[0].end.status, -EIO);
 		rdmamsg_chain_destroy(chain);
 		mesh_close();
 		mesh_ack_timeout = 0;

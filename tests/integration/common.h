@@ -201,6 +201,7 @@ const char *test_name(void);	/* name of these addresses */
 const char *test_device(void);	/* device with these addresses */
 const char *test_kind(void);	/* kind of that device */
 bool test_on_soft(void);	/* the device is the soft HCA */
+bool test_over_packets(void);	/* and reaches itself over the network */
 int test_unknown_device(void);	/* the error for a name that no device has */
 const char *listener_service(struct rdmamsg_listener *l, char buf[static 8]);
 

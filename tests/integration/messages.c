@@ -31,9 +31,8 @@ static void send_sizes(enum how how)
 
 static void check_way(void)
 {
-	const char *net = getenv("RDMAMSG_SOFT_NET");
 	const uint32_t way = !test_on_soft() ? RDMAMSG_WAY_DEVICE :
-			     net && !strcmp(net, "all") ? RDMAMSG_WAY_UDP :
+			     test_over_packets() ? RDMAMSG_WAY_UDP :
 			     RDMAMSG_WAY_MEMORY;
 
 	assert_int_equal(end_info(&p.c).way, way);

@@ -41,6 +41,13 @@ bool test_on_soft(void)
 	return !strcmp(test_device(), "soft0");
 }
 
+bool test_over_packets(void)
+{
+	const char *net = getenv("RDMAMSG_SOFT_NET");
+
+	return test_on_soft() && net && !strcmp(net, "all");
+}
+
 const char *test_kind(void)
 {
 	return test_on_soft() ? "soft" :

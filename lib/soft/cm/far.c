@@ -117,8 +117,10 @@ void soft_cm_far_group(struct soft_cm_id *id)
 
 bool soft_cm_far_listens(const struct soft_cm_id *id)
 {
-	return id->file->dev->far && !id->ib &&
-	       !soft_addr_is_loopback(&id->src);
+	const struct soft_dev *dev = id->file->dev;
+
+	return dev->far && !id->ib &&
+	       (dev->all_far || !soft_addr_is_loopback(&id->src));
 }
 
 int soft_cm_far_listen(const struct soft_cm_id *id)
