@@ -49,40 +49,36 @@ int rdmamsg__stream_unorder(struct stream *s)
 	return s->early ? 0 : -ENOMEM;
 }
 
-static uint64_t *early_word(const struct stream *s, uint32_t number,
-			    uint64_t *bit)
+static uint64_t *early_word(const struct stream *s, uint32_t number)
 {
-	const uint32_t at = number & (s->window - 1);
+	return &s->early[(number & (s->window - 1)) / 64];
+}
 
-	*bit = 1ull << at % 64;
-	return &s->early[at / 64];
+/* In that word: a window of less than 64 is a part of it. */
+static uint64_t early_bit(const struct stream *s, uint32_t number)
+{
+	return 1ull << (number & (s->window - 1)) % 64;
 }
 
 /* The number is within the window. */
 static bool is_early(const struct stream *s, uint32_t number)
 {
-	uint64_t bit;
-
-	return s->early && *early_word(s, number, &bit) & bit;
+	return s->early && *early_word(s, number) & early_bit(s, number);
 }
 
 static void give_early(struct stream *s, uint32_t number, const void *data,
 		       uint32_t len)
 {
-	uint64_t bit;
-
-	*early_word(s, number, &bit) |= bit;
+	*early_word(s, number) |= early_bit(s, number);
 	s->on->message(s, number, data, len);
 }
 
 /* It is the turn of this number. Returns true if it was given before. */
 static bool was_early(struct stream *s, uint32_t number)
 {
-	uint64_t bit;
-
 	if (!is_early(s, number))
 		return false;
-	*early_word(s, number, &bit) &= ~bit;
+	*early_word(s, number) &= ~early_bit(s, number);
 	return true;
 }
 
