@@ -11,6 +11,7 @@
 
 static const struct rdmamsg_failover failover = {
 	.size = sizeof(failover), .rungs = RDMAMSG_RUNG_LANE,
+	.timeout_ms = WAIT_MS,
 };
 
 static const struct rdmamsg_srq_options *shared;
