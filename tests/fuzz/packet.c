@@ -525,6 +525,9 @@ static void check_rest(void)
 	/* packets that are late */
 	soft_lock(dev);
 	pass(60000000000ull);
+	/* requests without a listener are looked at again and again */
+	for (uint32_t ms = 0; ms < dev->patience; ms += 10)
+		pass(10000000);
 	take_sent(dev);
 	while (answer_seek(0, false))
 		;
