@@ -292,7 +292,7 @@ static int listen_on_soft(struct rdmamsg_listener *l, struct addrinfo *ai)
 	const char *alone = rdmamsg__soft_alone(v);
 
 	if (ret == -EADDRNOTAVAIL && alone)
-		return rdmamsg__fail(v->far_error(), "listening: %s: "
+		return rdmamsg__fail(-EADDRINUSE, "listening: %s: "
 				     "RDMAMSG_SOFT_NET=0 listens to this host "
 				     "only", alone);
 	if (ret)

@@ -148,7 +148,9 @@ const char *rdmamsg__soft_alone(const struct verbs_api *v)
 {
 	const int err = v->far_error ? v->far_error() : 0;
 
-	return !err ? NULL : err == -EADDRINUSE ? PORT_TAKEN : strerror(-err);
+	return !err ? NULL : err != -EADDRINUSE ? strerror(-err) :
+	       "UDP port 4791 of RoCE v2 is taken in this network namespace, "
+	       "by Soft-RoCE or by another user";
 }
 
 int rdmamsg__choose_device(const char *asked, const struct sockaddr *local,

@@ -46,8 +46,6 @@ const struct verbs_api *rdmamsg__choose_group(const char *asked);
  * of listening on other devices. Called if rdmamsg__choose_table() gave NULL.
  */
 bool rdmamsg__choose_soft_listens(const struct sockaddr *at, int ret);
-#define PORT_TAKEN "UDP port 4791 of RoCE v2 is taken in this network " \
-	"namespace, by Soft-RoCE or by another user"
 /*
  * Returns why the soft HCA has no port for other hosts, which it tries again, or
  * NULL: it has one, or needs none.

@@ -311,6 +311,9 @@ perftest()
 	sysctl -q debug.exception-trace=0
 	meet_again rxe 18515 "$* -R -d rxe7" "$* -R 10.7.0.1" &&
 		meet_again soft 18515 "$* -R" "$* -R -d rxe7 10.7.0.2"
+	met=$?
+	sysctl -q debug.exception-trace=1
+	return $met
 }
 
 rpings()

@@ -92,13 +92,14 @@ static struct seek *seek_new(struct soft_dev *dev, const struct soft_path *back,
 static void on_patience(struct soft_dev *dev, struct soft_timer *t)
 {
 	struct seek *s = list_entry(t, struct seek, timer);
+	const struct seek old = *s;
 	struct packet p;
 
-	if (packet_get(&p, s->at, s->len)) {
-		p.waited = s->waited + SOFT_LOOKUP_NS / 1000000;
-		soft_cm_packet(dev, &s->back, &p);
+	end(dev, s);		/* it may need its place again */
+	if (packet_get(&p, old.at, old.len)) {
+		p.waited = old.waited + SOFT_LOOKUP_NS / 1000000;
+		soft_cm_packet(dev, &old.back, &p);
 	}
-	end(dev, s);
 }
 
 /*
