@@ -150,8 +150,8 @@ class GroupBase:
         elif kind == lib.PYR_GROUP_WRITABLE:
             self._writable = True
         elif kind == lib.PYR_FLUSHED:
-            _size, *counts, more = _FLUSHED.unpack_from(data)
-            self._flushed = Flushed(*counts, bool(more))
+            _, end, members, behind, gone, more = _FLUSHED.unpack_from(data)
+            self._flushed = Flushed(end, members, behind, gone, bool(more))
         elif kind == lib.PYR_JOINED:
             self._joined = True
         elif kind == lib.PYR_GAP:
