@@ -107,6 +107,29 @@ size_t pyr_take(struct pyr_queue *q, struct pyr_batch *batch)
 	return taken.count;
 }
 
+static uint64_t now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+int pyr_spin(struct rdmamsg *ctx, struct pyr_queue *q, uint32_t us)
+{
+	const uint64_t end = now_us() + us;
+	int i, ret;
+
+	do {
+		for (i = 0; i < 64 && !q->in.count; i++) {
+			ret = rdmamsg_poll(ctx);
+			if (ret < 0)
+				return ret;
+		}
+	} while (!q->in.count && now_us() < end);
+	return 0;
+}
+
 void pyr_closing(struct pyr_queue *q)
 {
 	q->closing = 1;

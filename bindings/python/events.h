@@ -83,6 +83,11 @@ struct pyr_queue *pyr_queue_new(void);
 void pyr_queue_free(struct pyr_queue *q);
 /* Moves all events to *batch. Returns their number. */
 size_t pyr_take(struct pyr_queue *q, struct pyr_batch *batch);
+/*
+ * Polls the context until there is an event, for at most so many microseconds.
+ * Returns 0, also if there is none, or what rdmamsg_poll() has failed with.
+ */
+int pyr_spin(struct rdmamsg *ctx, struct pyr_queue *q, uint32_t us);
 /* From now on messages are dropped: rdmamsg_close() ends them. */
 void pyr_closing(struct pyr_queue *q);
 

@@ -20,17 +20,18 @@ from . import _blocking
 from ._buffer import Buffer
 from ._core import Operation
 from ._endpoint import EndpointBase
-from ._errors import Closed
+from ._errors import Closed, check
 from ._group import Flushed, GroupBase, GroupFlag, Published
 from ._listener import ListenerBase, Request, c_text
 from ._message import Message, OutMessage
 from ._onesided import Access, Key, Region
 from ._options import (
-    ContextOptions, EndpointOptions, GroupOptions, ListenOptions,
+    NONE, ContextOptions, EndpointOptions, GroupOptions, ListenOptions,
 )
 from ._rdmamsg import ffi, lib
 
 _MANY = 4  # events of a wake that are worth a cork
+_SPINS = 32  # from one turn of the loop to the next, at most
 
 Handler = Callable[["Endpoint"], Awaitable[object]]
 
@@ -41,6 +42,10 @@ class Context(_blocking.Context):
     def __init__(self, options: ContextOptions | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self._corked = False
+        spin_us = options.spin_us if options else None
+        self._spin_us = 0 if spin_us in (None, NONE) else spin_us
+        self._spins = 0
+        self._due = 0  # tasks that have been woken and have not run
         super().__init__(options)
         self._fd = self.fileno()
         self._loop.add_reader(self._fd, self._on_readable)
@@ -48,6 +53,7 @@ class Context(_blocking.Context):
 
     def _on_readable(self) -> None:
         self._uncork()
+        self._spins = 0
         try:
             self.process()
         except Exception as err:
@@ -57,6 +63,35 @@ class Context(_blocking.Context):
                 "exception": err})
             if self._calls and not self.closed:
                 self._loop.call_soon(self._on_readable)
+
+    # ---- tasks that wait -----------------------------------------------
+
+    async def _pause(self, future: asyncio.Future[None]) -> None:
+        """Waits until _resume(future)."""
+        try:
+            await future
+        finally:
+            if future.done() and not future.cancelled():
+                self._due -= 1
+
+    def _resume(self, future: asyncio.Future[None], _: object = None) -> None:
+        """Ends the wait of a task that still waits."""
+        if not future.done():
+            future.set_result(None)
+            self._due += 1
+
+    def _spin(self) -> None:
+        """Polls for spin_us before a task waits: a turn of the loop costs more
+        than a message. Not while another task of rdmamsg could run, and not
+        for ever: the loop has other work."""
+        if not self._spin_us or self._due or self._spins >= _SPINS:
+            return
+        self._uncork()
+        self._spins += 1
+        check(lib.pyr_spin(self._handle(), self._queue, self._spin_us))
+        self._take()
+        if self._calls:
+            self._loop.call_soon(self._on_readable)
 
     def _take(self) -> int:
         """After many events, tasks answer them with few doorbells.
@@ -109,30 +144,31 @@ async def _end_with_loop(ctx: Context) -> AsyncGenerator[None, None]:
         ctx.close()
 
 
-async def context() -> Context:
-    """The context of the running loop, which ends with the loop."""
+async def context(options: ContextOptions | None = None) -> Context:
+    """The context of the running loop, which ends with the loop.
+
+    The first call of a loop may give options.
+    """
     loop = asyncio.get_running_loop()
     ctx = _contexts.get(loop)
     if ctx is None or ctx.closed or ctx._forks_differ():
-        ctx = Context()
+        ctx = Context(options)
         _contexts[loop] = ctx
         ctx._holder = _end_with_loop(ctx)
         await anext(ctx._holder)
+    elif options is not None:
+        raise RuntimeError("the loop has a context already: give the options "
+                           "before the first connection")
     return ctx
-
-
-def _resolve(future: asyncio.Future[None], _: object = None) -> None:
-    """Ends the wait of a task that still waits."""
-    if not future.done():
-        future.set_result(None)
 
 
 class _Waiter:
     """A place where one task waits, woken by the context."""
 
-    __slots__ = ("_future",)
+    __slots__ = ("_core", "_future")
 
-    def __init__(self) -> None:
+    def __init__(self, core: Context) -> None:
+        self._core = core
         self._future: asyncio.Future[None] | None = None
 
     async def wait(self) -> None:
@@ -141,14 +177,14 @@ class _Waiter:
             raise RuntimeError("another task waits here already")
         self._future = asyncio.get_running_loop().create_future()
         try:
-            await self._future
+            await self._core._pause(self._future)
         finally:
             self._future = None
 
     def wake(self) -> None:
         """Ends wait(), if a task is there."""
         if self._future is not None:
-            _resolve(self._future)
+            self._core._resume(self._future)
 
 
 class Endpoint(EndpointBase):
@@ -156,9 +192,10 @@ class Endpoint(EndpointBase):
 
     def __init__(self, core: Context, options: EndpointOptions | None) -> None:
         super().__init__(core, options)
+        self._context = core
         self._loop = core._loop
-        self._reader = _Waiter()
-        self._state = _Waiter()
+        self._reader = _Waiter(core)
+        self._state = _Waiter(core)
         self._closers: list[asyncio.Future[None]] = []
         self._senders: deque[asyncio.Future[None]] = deque()
 
@@ -169,7 +206,7 @@ class Endpoint(EndpointBase):
 
     def _wake_writer(self) -> None:
         if self._senders:
-            _resolve(self._senders[0])
+            self._context._resume(self._senders[0])
 
     def _wake_all(self) -> None:
         self._state.wake()
@@ -177,7 +214,7 @@ class Endpoint(EndpointBase):
             return
         self._reader.wake()
         for future in [*self._senders, *self._closers]:
-            _resolve(future)
+            self._context._resume(future)
 
     # ---- beginning and finishing ---------------------------------------
 
@@ -192,7 +229,7 @@ class Endpoint(EndpointBase):
         self._senders.append(turn)
         try:
             while True:
-                await turn
+                await self._context._pause(turn)
                 begun = attempt()
                 if begun:
                     return begun
@@ -205,10 +242,13 @@ class Endpoint(EndpointBase):
         operation = await self._begin(attempt)
         assert isinstance(operation, Operation)
         if operation.status is None:
+            self._context._spin()
+        if operation.status is None:
             future = self._loop.create_future()
-            operation.on_done = functools.partial(_resolve, future)
+            operation.on_done = functools.partial(self._context._resume,
+                                                  future)
             try:
-                await future
+                await self._context._pause(future)
             except asyncio.CancelledError:
                 # either taken back whole, or it ends by itself
                 self._cancel(operation)
@@ -236,7 +276,9 @@ class Endpoint(EndpointBase):
         """The next message. Closed: the peer has closed gracefully."""
         while not self._inbox:
             self._handle()
-            await self._reader.wait()
+            self._context._spin()
+            if not self._inbox and self._ep is not None:
+                await self._reader.wait()
         return self._inbox.popleft()
 
     def __aiter__(self) -> AsyncIterator[Message]:
@@ -311,7 +353,7 @@ class Endpoint(EndpointBase):
         future = self._loop.create_future()
         self._closers.append(future)
         try:
-            await future
+            await self._context._pause(future)
         finally:
             self._closers.remove(future)
 
@@ -375,7 +417,7 @@ class Server(ListenerBase):
         self._on_request = on_request
         self._timeout = timeout
         self._tasks: dict[asyncio.Task[None], Endpoint] = {}
-        self._state = _Waiter()
+        self._state = _Waiter(core)
         self._context = core
         super().__init__(core, host, service, endpoint, options)
 
@@ -493,19 +535,20 @@ class Group(GroupBase):
     def __init__(self, core: Context, address: str, flags: GroupFlag | None,
                  options: GroupOptions | None) -> None:
         self._waiters: set[asyncio.Future[None]] = set()
+        self._context = core
         self._loop = core._loop
         super().__init__(core, address, flags, options)
 
     def _wake(self) -> None:
         for future in self._waiters:
-            _resolve(future)
+            self._context._resume(future)
 
     async def _until(self, done: Callable[[], object]) -> None:
         while not done():
             future = self._loop.create_future()
             self._waiters.add(future)
             try:
-                await future
+                await self._context._pause(future)
             finally:
                 self._waiters.discard(future)
 
@@ -525,6 +568,8 @@ class Group(GroupBase):
 
     async def recv(self) -> Published:
         """The next message that somebody has published."""
+        if not self._inbox:
+            self._context._spin()
         await self._until(lambda: self._inbox or self._group is None)
         if not self._inbox:
             raise self._why()

@@ -5,7 +5,8 @@ Usage: bench.py [-n ROUNDS] [-s SECONDS] [-d DEPTH] [--uvloop]
 
 Each round measures every pair of a transport and a size for so many seconds, in
 turns. Client and server are processes of their own. Prints messages there and
-back a second, the median of the rounds, and how often rdmamsg has as many.
+back a second, the median of the rounds, and how often rdmamsg has as many:
+as it comes, and with spin_us=50 on both sides.
 DEPTH messages, of 1 MB at most together, are on their way at a time.
 """
 
@@ -34,6 +35,11 @@ Send = Callable[[bytes], Awaitable[Any]]
 Recv = Callable[[], Awaitable[Any]]
 
 
+async def spin() -> None:
+    """Lets the loop's context poll before it sleeps."""
+    await rdmamsg.aio.context(rdmamsg.ContextOptions(spin_us=50))
+
+
 async def rdmamsg_server(pipe: Connection) -> None:
     """Sends each message back, until the client has gone."""
     over = asyncio.Event()
@@ -45,6 +51,12 @@ async def rdmamsg_server(pipe: Connection) -> None:
     async with rdmamsg.serve(echo, HOST) as server:
         pipe.send(server.port)
         await over.wait()
+
+
+async def spin_server(pipe: Connection) -> None:
+    """The same, polling."""
+    await spin()
+    await rdmamsg_server(pipe)
 
 
 async def tcp_server(pipe: Connection) -> None:
@@ -96,6 +108,12 @@ async def rdmamsg_client(port: int, *what: Any) -> float:
         return await count(ep.send, ep.recv, *what)
 
 
+async def spin_client(port: int, *what: Any) -> float:
+    """Measures over rdmamsg, polling."""
+    await spin()
+    return await rdmamsg_client(port, *what)
+
+
 async def tcp_client(port: int, size: int, *what: Any) -> float:
     """Measures over TCP."""
     reader, writer = await asyncio.open_connection(HOST, port, limit=1 << 21)
@@ -132,6 +150,7 @@ async def zmq_client(port: int, *what: Any) -> float:
     return result
 
 TRANSPORTS = {"rdmamsg": (rdmamsg_server, rdmamsg_client),
+              "spin_us=50": (spin_server, spin_client),
               "tcp": (tcp_server, tcp_client)}
 if zmq:
     TRANSPORTS["zmq"] = (zmq_server, zmq_client)
@@ -182,14 +201,16 @@ def main() -> None:
             for name in TRANSPORTS:
                 rates.setdefault((name, size), []).append(
                     measure(name, size, options))
-    rivals = [name for name in TRANSPORTS if name != "rdmamsg"]
-    print(f"{'bytes':>8} {'rdmamsg':>10}",
-          *(f"{name:>10} {'times':>6}" for name in rivals))
+    ours = [*TRANSPORTS][:2]
+    rivals = [*TRANSPORTS][2:]
+    print(f"{'bytes':>8}", *(f"{name:>10}" for name in ours),
+          *(f"{name:>10} {'times':>6} {'times':>6}" for name in rivals))
     for size in SIZES:
-        ours = statistics.median(rates["rdmamsg", size])
-        print(f"{size:8} {ours:10.0f}",
-              *(f"{theirs:10.0f} {ours / theirs:6.2f}" for theirs in
-                (statistics.median(rates[name, size]) for name in rivals)))
+        rate = {name: statistics.median(rates[name, size])
+                for name in TRANSPORTS}
+        print(f"{size:8}", *(f"{rate[name]:10.0f}" for name in ours),
+              *(f"{rate[name]:10.0f} {rate[ours[0]] / rate[name]:6.2f} "
+                f"{rate[ours[1]] / rate[name]:6.2f}" for name in rivals))
 
 
 if __name__ == "__main__":

@@ -4,11 +4,14 @@
 import asyncio
 import gc
 import unittest
+import unittest.mock
 from typing import Any
 
 import rdmamsg
 from helper import BOUND, HOST, SIZES, descriptors, pattern
 from rdmamsg import aio
+from rdmamsg._message import Message
+from rdmamsg._rdmamsg import lib
 
 Options = rdmamsg.EndpointOptions
 
@@ -147,6 +150,108 @@ class Waiting(Case):
         async with asyncio.timeout(BOUND):
             while len(ctx._targets) > before:
                 await asyncio.sleep(0.01)
+
+
+class AlwaysFull:
+    """The module's library, whose every look at the queues finds a message."""
+
+    def __init__(self) -> None:
+        self.ep: aio.Endpoint | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(lib, name)
+
+    def pyr_spin(self, *_: object) -> int:
+        assert self.ep
+        self.ep._on_message(Message(0, b"x", None))
+        return 0
+
+
+class Spinning(Case):
+    """A context that polls before a task waits."""
+
+    async def asyncSetUp(self) -> None:
+        await super().asyncSetUp()
+        self.core = await aio.context(rdmamsg.ContextOptions(spin_us=200))
+
+    async def test_messages_and_one_sided(self) -> None:
+        async with rdmamsg.serve(echo, HOST) as server, \
+                rdmamsg.connect(HOST, server.port) as ep:
+            for size in SIZES:
+                await ep.send(pattern(size), tag=size)
+                message = await ep.recv()
+                self.assertEqual(bytes(message), pattern(size))
+            await ep.flush()
+
+    async def test_other_tasks_have_turns(self) -> None:
+        turns = [0]
+
+        async def other(ep: aio.Endpoint) -> None:
+            while True:
+                turns[0] += 1
+                await asyncio.sleep(0)
+                self.core._on_readable()
+                ep._on_message(Message(0, b"x", None))
+        full = AlwaysFull()
+        async with rdmamsg.serve(echo, HOST) as server, \
+                rdmamsg.connect(HOST, server.port) as full.ep:
+            task = asyncio.create_task(other(full.ep))
+            with unittest.mock.patch.object(aio, "lib", full):
+                for _ in range(10 * aio._SPINS):
+                    await full.ep.recv()
+            task.cancel()
+        self.assertGreaterEqual(turns[0], 9)
+        self.assertEqual(self.core._due, 0)
+
+    async def test_tasks_together(self) -> None:
+        async def client(port: int) -> None:
+            async with rdmamsg.connect(HOST, port) as ep:
+                for number in range(50):
+                    await ep.send(b"", tag=number)
+                    self.assertEqual((await ep.recv()).tag, number)
+        async with rdmamsg.serve(echo, HOST) as server, \
+                asyncio.timeout(BOUND):
+            await asyncio.gather(*(client(server.port) for _ in range(20)))
+        self.assertEqual(self.core._due, 0)
+
+    async def test_cancelled_when_woken(self) -> None:
+        async with rdmamsg.serve(echo, HOST) as server, \
+                rdmamsg.connect(HOST, server.port) as ep:
+            for _ in range(20):
+                task = asyncio.create_task(ep.recv())
+                await asyncio.sleep(0)
+                await ep.send(b"x")
+                while not ep._inbox:
+                    await asyncio.sleep(0)
+                task.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await task
+                await ep.recv()
+        self.assertEqual(self.core._due, 0)
+
+    async def test_what_a_callback_raises(self) -> None:
+        def fail(value: int) -> None:
+            raise ZeroDivisionError(value)
+
+        async def notified(ep: aio.Endpoint) -> None:
+            ep.on_written = fail
+            await ep.send(bytes(region.key(ep)))
+            async for _ in ep:
+                pass
+        region = self.core.region(bytearray(64), rdmamsg.Access.WRITE)
+        async with rdmamsg.serve(notified, HOST) as server, \
+                rdmamsg.connect(HOST, server.port) as ep:
+            key = rdmamsg.Key((await ep.recv()).data)
+            await ep.write(key, b"12345678", notify=7)
+            await ep.flush()
+        errors = [type(one["exception"]) for one in self.wrong]
+        self.assertEqual(errors, [ZeroDivisionError])
+        self.wrong.clear()
+
+    async def test_options_come_first(self) -> None:
+        with self.assertRaises(RuntimeError):
+            await aio.context(rdmamsg.ContextOptions())
+        self.assertIs(await aio.context(), self.core)
 
 
 class Ends(Case):
