@@ -5,12 +5,68 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#define GRH	40u
+#define GRH		40u
+#define JOIN_MS		30000	/* far beyond what the subnet manager takes */
+#define ADDRESS		0xef4d0304	/* 239.77.3.4 */
 
 static union ibv_gid group;
 static uint16_t mlid;
 static struct ibv_ah *ah;
 static int member_fd;			/* open until the process ends */
+
+static bool is_infiniband(void)
+{
+	return port.link_layer == IBV_LINK_LAYER_INFINIBAND;
+}
+
+static void group__of_the_network_CAN_BE_JOINED(void)
+{
+	if (is_infiniband() && !own_address(0).sin_addr.s_addr)
+		skip_rest("the port has no address of IPoIB to join a group by");
+}
+
+static int undo_channel(void *ch)
+{
+	v->destroy_event_channel(ch);
+	return 0;
+}
+
+static int undo_id(void *id)
+{
+	return v->destroy_id(id);
+}
+
+/*
+ * The subnet manager chooses the LID. One that was made up may belong to a group
+ * that is in use.
+ */
+static void join_infiniband(void)
+{
+	struct rdma_event_channel *ch = v->create_event_channel();
+	struct sockaddr_in at = own_address(0), to = {
+		.sin_family = AF_INET, .sin_addr.s_addr = htonl(ADDRESS),
+	};
+	struct rdma_cm_join_mc_attr_ex attr = {
+		.comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS |
+			     RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS,
+		.join_flags = RDMA_MC_JOIN_FLAG_FULLMEMBER,
+		.addr = (struct sockaddr *)&to,
+	};
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *id;
+
+	keep(ch, undo_channel);
+	check_call(v->create_id(ch, &id, NULL, RDMA_PS_UDP), 0);
+	keep(id, undo_id);
+	check_call(v->bind_addr(id, (struct sockaddr *)&at), 0);
+	check_call(v->join_multicast(id, &attr, NULL), 0);
+	check(readable(ch->fd, JOIN_MS));
+	check_call(v->get_cm_event(ch, &event), 0);
+	check_is(event->event, RDMA_CM_EVENT_MULTICAST_JOIN);
+	group = event->param.ud.ah_attr.grh.dgid;
+	mlid = event->param.ud.ah_attr.dlid;
+	check_call(v->ack_cm_event(event), 0);
+}
 
 /*
  * On RoCE v2, the GID of a group maps an IP address, as the sender's GID does.
@@ -19,11 +75,8 @@ static void choose_group(void)
 {
 	struct ip_mreqn member;
 
-	if (port.link_layer == IBV_LINK_LAYER_INFINIBAND) {
-		group = (union ibv_gid){ .raw = {
-			0xff, 0x12, 0x40, 1, 0xff, 0xff, [14] = 3, [15] = 4,
-		} };
-		mlid = 0xc001;
+	if (is_infiniband()) {
+		join_infiniband();
 	} else {
 		group = (union ibv_gid){ .raw = {
 			[10] = 0xff, 0xff, 239, 77, 3, 4,
@@ -52,12 +105,23 @@ static void attach(struct ibv_qp *qp)
 	keep(qp, undo_attach);
 }
 
+static int undo_ah(void *address)
+{
+	return v->destroy_ah(address);
+}
+
 static void ends_ud(void)
 {
+	struct ibv_ah_attr attr;
+
 	how.type = IBV_QPT_UD;
 	pair();
 	choose_group();
-	ah = new_ah(&group);
+	address(&attr, &group);
+	if (mlid)
+		attr.dlid = mlid;
+	ah = v->create_ah(pd, &attr);
+	keep(ah, undo_ah);
 	fill(0, 1);
 }
 
@@ -201,6 +265,7 @@ static void group__loopback_blocked_NOT_TO_ITSELF(void)
 }
 
 const struct device_case mcast_cases[] = {
+	GATE(group__of_the_network_CAN_BE_JOINED),
 	CASE(group__attached_RECEIVES),
 	CASE(group__nobody_attached_LOST),
 	CASE(group__who_sends_is_attached_RECEIVES_TOO),
