@@ -267,7 +267,8 @@ static int client_libfabric(const struct rival_run *run,
 
 const struct rival rival_ucx_tool[] = {
 	{ .name = "UCX, its tool",
-	  .flags = "ucx_perftest -t tag_lat, tag_bw",
+	  .flags = "ucx_perftest -t tag_lat, tag_bw -s SIZE -n COUNT "
+		   "-w " NUMBER_TEXT(WARMUP) " -f -v, -P 0 if it has MPI",
 	  .variable = "UCX_TLS", .value = "posix,cma,self",
 	  .figures = { true, true, true }, .wants_port = true, .tool = true,
 	  .there = there_ucx, .serve = serve_ucx, .client = client_ucx },
@@ -275,7 +276,8 @@ const struct rival rival_ucx_tool[] = {
 };
 
 const struct rival rival_fabric_tool[] = {
-	{ .name = "libfabric, its tool", .flags = "fi_pingpong -p shm -e rdm",
+	{ .name = "libfabric, its tool",
+	  .flags = "fi_pingpong -p shm -e rdm -I COUNT -S SIZE",
 	  .figures = { true, false, false }, .wants_port = true, .tool = true,
 	  .there = there_libfabric, .serve = serve_libfabric,
 	  .client = client_libfabric },
