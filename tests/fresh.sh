@@ -94,8 +94,14 @@ promise=$(sed -n "s/^    sh samples\/quickstart .* says '\(.*\)'$/\1/p" "$readme
 tests=$(sed -n 's/^    \(sh tests\/run\) .*/\1/p' "$readme")
 conform=$(sed -n 's/.*`\(rdmamsg-conform -d DEVICE[^`]*\)`.*/\1/p' "$readme" |
 	sed 's/DEVICE/soft0/')
+compare=$(sed -n 's/.*`\(rdmamsg-perf compare\)`.*/\1/p' "$readme")
+rivals=$(sed -n 's/.*`\(sh tests\/setup-packages bench\)`.*/\1/p' "$readme")
+picture=$(sed -n 's/.*`\(sh samples\/perf\/picture.sh build\)`.*/\1/p' "$readme")
 grep -o '`man -M man [^`]*`' "$readme" | tr -d '`' >"$root.pages"
-[ -n "$command" ] && [ -n "$promise" ] && [ -n "$tests" ] && [ -n "$conform" ]
+for typed in "$command" "$promise" "$tests" "$conform" "$compare" "$rivals" "$picture"
+do
+	[ -n "$typed" ]
+done
 [ -s "$root.pages" ]
 
 # asks: the user types it, is told what to ask for, and nothing else has happened
@@ -163,8 +169,26 @@ in_root sh -c 'cd /rdmamsg/build && make install && ldconfig &&
 	sh /rdmamsg/tests/readme.sh ""'
 passed
 
+# as a user too, who needs no more than the device
 name=conform began=$(date +%s)
+conform="PATH=/usr/local/bin:\$PATH && rdmamsg-soft $conform"
 : >"$log"
-in_root sh -c "PATH=/usr/local/bin:\$PATH && rdmamsg-soft $conform"
-grep '^  "complete": true,$' "$log"
+in_root sh -c "$conform"
+as_user "$conform"
+[ "$(grep -c '^  "complete": true,$' "$log")" -eq 2 ]
+passed
+
+# one round, with the rival that needs no other build
+name=compare began=$(date +%s)
+: >"$log"
+in_root sh -c "cd /rdmamsg && $rivals && PATH=/usr/local/bin:\$PATH && $compare -n 1"
+grep '^rdmamsg, polling ' "$log"
+grep '^TCP, epoll ' "$log"
+grep '^ZeroMQ ' "$log"
+passed
+
+name=picture began=$(date +%s)
+: >"$log"
+in_root sh -c "cd /rdmamsg && $picture"
+grep '^Measured on ' "$log"
 passed

@@ -128,11 +128,12 @@ siw_programs_rest='device errors ends fork connect accept cookies close events m
 	pool pd srq guard dead failover crc credits idle submit stats auth strangers cycles announce thousands
 	death killed fast arguments handles log timer srq_options chain_native
 	team_native team burst refs word op_timeout left exit signals team_connect
-	adapters adapters_event chain request_key'
+	adapters adapters_event chain request_key shutdown successor process
+	unload'
 
 # Samples that work over iWARP as over anything else
 siw_samples='echo copy-files copy-client-killed copy-server-killed info-agrees
-	layout allreduce kv'
+	layout allreduce kv rpc srq doctor-peer info-fields'
 
 # Options, mistakes and the soft HCA's own tools need no kernel, and what the
 # library does on Soft-RoCE the integration programs show.
