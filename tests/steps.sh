@@ -164,7 +164,7 @@ twohost_cases='both_networks one_way link_down_up
 siw_twohost_cases='both_networks one_way choice wrong_choice
 	cut_idle cut_ping cut_stream_to_server cut_stream_to_client
 	cut_large_to_server cut_large_to_client cut_one_sided cut_short
-	cut_address_late loss_and_delay killed_a killed_b
+	cut_address_late cut_silent_host loss_and_delay killed_a killed_b
 	conform_report conform_server_killed conform_client_killed'
 
 # Tests that show whether the archive is whole.

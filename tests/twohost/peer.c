@@ -23,7 +23,8 @@
  *	error TEXT			a check failed
  *
  * SIGUSR2 starts the sending that -W holds back, SIGTERM closes gracefully,
- * with -C with a word and with -B by an abort with a word.
+ * with -C with a word and with -B by an abort with a word. A client that is not
+ * connected yet ends at once.
  * Ends when -N connections (1) are over. Exit status: 0 when the last one was
  * closed gracefully, 3 when it was not, 1 when a check failed, 2 when it could
  * not start.
@@ -438,13 +439,14 @@ static const struct rdmamsg_ep_handlers handlers = {
 
 /* ---- running ---------------------------------------------------------- */
 
+static struct rdmamsg_listener *listener;	/* NULL: a client */
+
 static int start_server(void)
 {
 	struct rdmamsg_listen_options lo = {
 		.size = sizeof(lo), .ep = &opt.ep, .device = opt.ep.device,
 		.setup_timeout_ms = 60000,
 	};
-	struct rdmamsg_listener *listener;
 
 	if (rdmamsg_listen(ctx, opt.host, opt.port, &lo, &listener))
 		return -1;
@@ -484,6 +486,12 @@ static void on_timer(void)
 		go_on_all();
 }
 
+/* A client that is asked to end does not wait for its connection. */
+static bool is_left(void)
+{
+	return finishing && !listener && !conns;
+}
+
 static int run(int signal_fd)
 {
 	struct pollfd p[] = {
@@ -492,7 +500,7 @@ static int run(int signal_fd)
 		{ .fd = timer_fd, .events = POLLIN },
 	};
 
-	while (ended < opt.connections) {
+	while (ended < opt.connections && !is_left()) {
 		poll(p, 3, connect_at ? AGAIN_MS : -1);
 		if (connect_at && now_ms() >= connect_at && start_client())
 			return -1;
