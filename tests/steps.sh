@@ -140,7 +140,7 @@ siw_samples='echo copy-files copy-client-killed copy-server-killed info-agrees
 guest_samples='echo rc-pingpong topic-mckey
 	info-rxe topic-members doctor-peer doctor-rxe-link-down
 	doctor-rxe-modules'
-guest_samples_rest='info-fields info-agrees atomics dc layout allreduce
+guest_samples_rest='info-fields info-agrees atomics dc layout allreduce conform-rxe
 	multicast copy-files copy-client-killed copy-server-killed
 	doctor-rxe-host doctor-rxe-no-address doctor-rxe-mtu
 	doctor-rxe-no-link doctor-rxe-cgroup doctor-rxe-permission

@@ -189,6 +189,8 @@ promised()
 			*" $loop "*) has_loop "$1" "$loop" ;;
 			esac && echo "$header"
 		done
+		find bindings/cxx/include -name '*.hpp' | sed 's,^bindings/cxx/,,'
+		printf 'lib/cmake/rdmamsg/rdmamsg-config%s.cmake\n' '' -version
 		echo lib/pkgconfig/rdmamsg.pc
 		library "$1" rdmamsg
 		for loop in $(loops "$1")
