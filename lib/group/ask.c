@@ -24,10 +24,13 @@
 
 /* all times are in us */
 #define STEP_US		1000u	/* of the pauses; without a round trip */
-#define STEP_LEAST_US	100u
-#define AGAIN_US	10000u	/* after a request; doubles from the third on */
+#define STEP_LEAST_US	100u	/* the publisher collects for so long */
+#define STEP_MAX_US	10000u
+#define AGAIN_US	10000u	/* after a request; doubles, see patience() */
 #define AGAIN_LEAST_US	500u
+#define AGAIN_EACH_US	20u	/* of many: for each subscriber */
 #define AGAIN_MAX_US	500000u
+#define DOUBLINGS	10u
 #define PARITY_LEAST_US	50u
 #define PARITY_US	10000u	/* longer blocks are not waited for */
 #define PUT_OFFS	16u	/* of a request, while repairs arrive */
@@ -81,14 +84,45 @@ static bool is_of_few(const struct member *m)
 	return m->rtt && rdmamsg__audience_is_few(m->audience);
 }
 
-/* Until the repair should have come. */
+/* The round trip, and how many there are. */
+static bool is_known(const struct member *m)
+{
+	return m->rtt && m->audience;
+}
+
+/* About as long as a repair takes, but for what the publisher collects. */
+static uint32_t step(const struct member *m)
+{
+	return is_known(m) ? min(max(m->rtt, STEP_LEAST_US), STEP_MAX_US) :
+	       STEP_US;
+}
+
+/*
+ * Until the repair should have come, at first. The publisher collects requests
+ * of many for about a round trip. If all of them ask again, because it is busy
+ * or gone, the requests are AGAIN_EACH_US apart.
+ */
+static uint32_t first_patience(const struct member *m)
+{
+	uint32_t us;
+
+	if (is_of_few(m))
+		return min(max(4 * m->rtt, AGAIN_LEAST_US), AGAIN_US);
+	if (!is_known(m))
+		return AGAIN_US;
+	us = 4 * m->rtt + step(m);
+	us = max(us, m->audience == FRAME_AUDIENCE_MANY ? AGAIN_US :
+		 max(AGAIN_EACH_US * m->audience, AGAIN_LEAST_US));
+	return min(us, AGAIN_MAX_US);
+}
+
+/* It doubles from the fourth request on, of many from the second. */
 static uint32_t patience(const struct member *m)
 {
-	uint32_t us = m->rtt ? min(max(4 * m->rtt, AGAIN_LEAST_US), AGAIN_US) :
-		      AGAIN_US;
+	const uint32_t waits = is_of_few(m) || !is_known(m) ? 2 : 0;
 
-	us = max(us, is_of_few(m) ? 0u : AGAIN_US);
-	return min(us << (m->asked > 2 ? min(m->asked - 2, 10u) : 0),
+	return min(first_patience(m) << (m->asked > waits ?
+					 min(m->asked - waits, DOUBLINGS) : 0),
 		   AGAIN_MAX_US);
 }
 
@@ -185,14 +219,14 @@ void rdmamsg__ask_joined(struct rdmamsg_group *g)
 	set_timer(g);
 }
 
-/* A random pause. Its steps are about as long as a repair takes. */
+/* A random pause. */
 static uint64_t pause(struct member *m)
 {
-	const uint32_t step = m->rtt && m->audience ?
-			      min(max(m->rtt, STEP_LEAST_US), STEP_US) :
-			      STEP_US;
+	const uint32_t steps = is_known(m) ?
+			       rdmamsg__backoff_steps(m->audience) :
+			       BACKOFF_STEPS;
 
-	return (uint64_t)step * rdmamsg__backoff(&m->group->seed);
+	return (uint64_t)step(m) * rdmamsg__backoff(&m->group->seed, steps);
 }
 
 /*
@@ -238,17 +272,18 @@ static void new_loss(struct member *m, uint64_t now)
 /* Repairs are arriving, perhaps also of the rest. */
 static void put_off(struct member *m, uint64_t now)
 {
-	const uint32_t step = is_of_few(m) ? patience(m) / 2 : 2 * STEP_US;
+	const uint32_t us = is_of_few(m) ? patience(m) / 2 :
+			    is_known(m) ? first_patience(m) / 2 : 2 * STEP_US;
 	uint64_t *at = m->again_at ? &m->again_at : &m->ask_at;
 
 	/* what is on the way would come twice */
 	if (m->in_backlog && m->put_off_next != m->stream.next)
 		m->put_off = 0;
 	m->put_off_next = m->stream.next;
-	if (!*at || *at >= now + step || m->put_off == PUT_OFFS)
+	if (!*at || *at >= now + us || m->put_off == PUT_OFFS)
 		return;
 	m->put_off++;
-	*at = now + step + (is_of_few(m) ? 0 : pause(m));
+	*at = now + us + (is_of_few(m) ? 0 : pause(m));
 }
 
 void rdmamsg__ask_heard(struct member *m, bool repaired)

@@ -2,15 +2,18 @@
 /*
  * The pause before a subscriber asks for what it misses. Of many subscribers
  * that miss the same, few ask: the others hear the repair first. So most draw
- * the longest pause, half as many each shorter one, and of hundreds only a few
- * draw the shortest.
+ * the longest pause, and half as many each shorter one. The longest one grows
+ * with the logarithm of their number: of all of them, one or two draw the
+ * shortest, and it does not take long until somebody asks.
  */
 #ifndef RDMAMSG_LIB_BACKOFF_H
 #define RDMAMSG_LIB_BACKOFF_H
 
 #include <stdint.h>
 
-#define BACKOFF_STEPS	8u	/* of the longest pause */
+#include "wire/frame.h"
+
+#define BACKOFF_STEPS	8u	/* of the longest pause, of hundreds */
 
 /* Returns a number in [0, end), and advances the seed. */
 static inline uint32_t rdmamsg__random_below(uint64_t *seed, uint32_t end)
@@ -19,12 +22,19 @@ static inline uint32_t rdmamsg__random_below(uint64_t *seed, uint32_t end)
 	return (uint32_t)(*seed >> 33) % end;
 }
 
-/* Returns 1 to BACKOFF_STEPS steps. */
-static inline uint32_t rdmamsg__backoff(uint64_t *seed)
+/* Returns the steps of the longest pause. audience: as frames have it */
+static inline uint32_t rdmamsg__backoff_steps(uint8_t audience)
 {
-	uint32_t bits = rdmamsg__random_below(seed, 1u << (BACKOFF_STEPS - 1));
+	return audience && audience < FRAME_AUDIENCE_MANY ?
+	       32 - (uint32_t)__builtin_clz(audience) : BACKOFF_STEPS;
+}
 
-	return bits ? BACKOFF_STEPS - (uint32_t)__builtin_ctz(bits) : 1;
+/* Returns 1 to 'steps' steps. */
+static inline uint32_t rdmamsg__backoff(uint64_t *seed, uint32_t steps)
+{
+	uint32_t bits = rdmamsg__random_below(seed, 1u << (steps - 1));
+
+	return bits ? steps - (uint32_t)__builtin_ctz(bits) : 1;
 }
 
 #endif
