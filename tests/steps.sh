@@ -144,7 +144,8 @@ guest_samples_rest='info-fields info-agrees atomics dc layout allreduce conform-
 	multicast copy-files copy-client-killed copy-server-killed
 	doctor-rxe-host doctor-rxe-no-address doctor-rxe-mtu
 	doctor-rxe-no-link doctor-rxe-cgroup doctor-rxe-permission
-	doctor-rxe-container doctor-rxe-provider doctor-rxe-netns'
+	doctor-rxe-container doctor-rxe-provider doctor-rxe-netns
+	topic-confirm topic-backlog topic-key topic-unicast'
 
 # Cases of samples/kv beside the short ones
 kv_samples='kv-log-anew kv-hostile kv-crowd kv-torn kv-counters kv-killed kv-client-killed kv-follow
