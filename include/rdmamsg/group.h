@@ -148,8 +148,10 @@ struct rdmamsg_group_handlers {
 			   uint32_t first, uint32_t count, int less);
 	/*
 	 * With RDMAMSG_GROUP_FLOW_SLOWEST: this subscriber has held up the
-	 * publisher for flow_limit_ms. It does not count any more, until it has
-	 * caught up. *m is valid during the call.
+	 * publisher for flow_limit_ms, and does not count any more until it has
+	 * caught up; or it has not everything, and nothing has come from it for
+	 * 4 s or more (m->age_ms), so that it is forgotten. *m is valid during
+	 * the call.
 	 */
 	void (*on_laggard)(struct rdmamsg_group *group,
 			   const struct rdmamsg_group_member *m);

@@ -178,6 +178,14 @@ static bool has_held_up(const struct rdmamsg_group *g,
 	       now - min(now, since) >= 1000ull * g->opts.flow_limit_ms;
 }
 
+/* One without a lag has held up nobody. */
+bool rdmamsg__flow_lags(const struct rdmamsg_group *g,
+			const struct subscriber *s)
+{
+	return g->opts.flow == RDMAMSG_GROUP_FLOW_SLOWEST &&
+	       g->state == GROUP_JOINED && counts(g, s) && lag_of(g, s);
+}
+
 /* In a quorum others go ahead of a laggard. */
 void rdmamsg__flow_tell(struct rdmamsg_group *g, uint64_t due)
 {

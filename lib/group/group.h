@@ -392,7 +392,7 @@ const struct carrier_to *rdmamsg__way_to(struct rdmamsg_group *g,
 					 struct subscriber *s);
 /* The group was joined again: they were not heard meanwhile. */
 void rdmamsg__subscribers_joined(struct rdmamsg_group *g);
-/* Forgets those that are gone. May call on_flushed. */
+/* Forgets those that are gone. May call on_laggard and on_flushed. */
 void rdmamsg__subscribers_look(struct rdmamsg_group *g);
 /* The carrier goes: forgets the ways to them. */
 void rdmamsg__subscribers_quit(struct rdmamsg_group *g);
@@ -439,6 +439,9 @@ static inline uint8_t rdmamsg__flow_flags(struct rdmamsg_group *g,
 
 /* Calls on_laggard for laggards; 'due' is when this should have happened. */
 void rdmamsg__flow_tell(struct rdmamsg_group *g, uint64_t due);
+/* Returns true if on_laggard tells a subscriber that is silent for too long. */
+bool rdmamsg__flow_lags(const struct rdmamsg_group *g,
+			const struct subscriber *s);
 /* A subscriber has advanced. */
 void rdmamsg__flow_advanced(struct rdmamsg_group *g, struct subscriber *s);
 /* Subscribers have reported, or gone: calls on_writable, if they allow it. */

@@ -163,6 +163,22 @@ static void forget(struct rdmamsg_group *g, struct subscriber *s)
 	rdmamsg__audience_forget(g->audience, s);
 }
 
+/* A callback may leave the group or throw, so it is the last step. */
+static void forget_silent(struct rdmamsg_group *g, struct subscriber *s)
+{
+	const bool lags = rdmamsg__flow_lags(g, s);
+	struct rdmamsg_group_member m;
+
+	if (lags) {
+		s->is_laggard = true;
+		s->lag = g->number - s->due;
+		m = rdmamsg__subscriber_told(s);
+	}
+	forget(g, s);
+	if (lags)
+		rdmamsg__tell(&g->ctx->loop, g->on.on_laggard, g, &m);
+}
+
 /* Nobody could be heard until now. */
 static void hear_all(struct audience *a, uint64_t now)
 {
@@ -187,8 +203,11 @@ void rdmamsg__subscribers_look(struct rdmamsg_group *g)
 	if (now - g->audience->looked >= STILL_MS)
 		hear_all(g->audience, now);
 	g->audience->looked = now;
-	while ((s = rdmamsg__audience_gone(g->audience, now)))
-		forget(g, s);
+	while ((s = rdmamsg__audience_gone(g->audience, now))) {
+		forget_silent(g, s);
+		if (g->state != GROUP_JOINED && g->state != GROUP_LEAVING)
+			return;
+	}
 	if (g->flush.runs && !count_behind(g))
 		flush_done(g);
 	rdmamsg__flow_look(g);

@@ -4,12 +4,15 @@
  * long as it was told to.
  */
 #include "members.h"
+#include "../../integration/clock.h"
 #include "base/util.h"
 
 #define WINDOW	16u
 #define FEW	32u		/* receives */
 #define TAG	0x7a61u
 #define LAST	(&all[SUBSCRIBERS])	/* it stands still */
+#define GONE_MS	4000u		/* then a publisher forgets it */
+#define STEP_MS	50u
 
 static struct rdmamsg_group_options with(uint32_t flow)
 {
@@ -148,7 +151,7 @@ static void leave_behind(struct rdmamsg_group_options opts)
 	begin(opts, NULL);
 	(void)publish_below(SUBSCRIBERS, 1000);
 	UNTIL_BY(turn_below(SUBSCRIBERS), all[0].laggards);
-	assert_int_equal(all[0].laggard, LAST->group->report_id);
+	assert_int_equal(all[0].laggard.id, LAST->group->report_id);
 	while (published < 200)
 		if (!publish_below(SUBSCRIBERS, 10))
 			turn_below(SUBSCRIBERS);
@@ -180,13 +183,83 @@ static void slowest__few_receives_for_too_long_DOES_NOT_COUNT(void **state)
 	recv_depth = 0;
 }
 
+/* Some time passes, in which those from 'end' on do nothing. */
+static void pass_below(int end)
+{
+	turn_below(end);
+	clock_pass(STEP_MS);
+}
+
+static void pass_until_gone(void)
+{
+	for (uint32_t ms = 0; ms < GONE_MS + 1000; ms += STEP_MS)
+		pass_below(SUBSCRIBERS);
+	assert_int_equal(members(), SUBSCRIBERS - 1);
+}
+
+/* It goes on, has all, and is waited for again. */
+static void goes_on(void)
+{
+	while (published < 200)
+		if (!publish_below(SUBSCRIBERS, 10))
+			turn_below(SUBSCRIBERS);
+	WAIT_FOR(LAST->due == published);
+	WAIT_FOR(members() == SUBSCRIBERS);
+	WAIT_FOR(rdmamsg_group_flush(all[0].group, WAIT_MS) == 0);
+	WAIT_FOR(all[0].flushes);
+	assert_in_range(publish_below(SUBSCRIBERS, 1000), WINDOW - 1, WINDOW);
+	finish();
+}
+
+/* A limit above the time in which it is forgotten. */
+static void slowest__stopped_for_long_IS_TOLD(void **state)
+{
+	static const uint32_t limits[] = { RDMAMSG_NONE, 10 * GONE_MS };
+	const struct rdmamsg_group_member *m = &all[0].laggard;
+
+	for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
+		struct rdmamsg_group_options opts =
+			with(RDMAMSG_GROUP_FLOW_SLOWEST);
+
+		opts.flow_limit_ms = limits[i];
+		begin(opts, NULL);
+		(void)publish_below(SUBSCRIBERS, 1000);
+		for (uint32_t ms = 0; ms < GONE_MS - 1000; ms += STEP_MS)
+			pass_below(SUBSCRIBERS);
+		assert_int_equal(all[0].laggards, 0);
+		pass_until_gone();
+		assert_int_equal(all[0].laggards, 1);
+		assert_true(m->id == LAST->group->report_id);
+		assert_int_equal(m->qp_num,
+				 LAST->group->carrier->qp->qp_num);
+		assert_in_range(m->lag, WINDOW - 1, WINDOW);
+		assert_in_range(m->age_ms, GONE_MS, GONE_MS + 1000);
+		goes_on();
+	}
+}
+
+/* It was a laggard before, so it is one no second time. */
+static void slowest__stopped_beyond_the_limit_IS_TOLD_ONCE(void **state)
+{
+	struct rdmamsg_group_options opts = with(RDMAMSG_GROUP_FLOW_SLOWEST);
+
+	leave_behind(opts);
+	pass_until_gone();
+	assert_int_equal(all[0].laggards, 1);
+	goes_on();
+}
+
 static void slowest__killed_IS_NOT_WAITED_FOR(void **state)
 {
+	uint64_t id;
+
 	begin(with(RDMAMSG_GROUP_FLOW_SLOWEST), NULL);
 	(void)publish_below(SUBSCRIBERS, 1000);
+	id = LAST->group->report_id;
 	rdmamsg_close(LAST->ctx);
-	UNTIL_BY(turn_below(SUBSCRIBERS), all[0].writable);
-	assert_int_equal(all[0].laggards, 0);
+	UNTIL_BY(pass_below(SUBSCRIBERS), all[0].writable);
+	assert_int_equal(all[0].laggards, 1);
+	assert_true(all[0].laggard.id == id);
 	all[0].writable = 0;
 	join_one(LAST, (struct rdmamsg_group_options){
 		.flags = RDMAMSG_GROUP_REPAIR | RDMAMSG_GROUP_SUBSCRIBE,
@@ -195,6 +268,50 @@ static void slowest__killed_IS_NOT_WAITED_FOR(void **state)
 	LAST->due = published;
 	publish(100);
 	finish();
+}
+
+/* It has held up nobody. */
+static void slowest__killed_with_everything_IS_NOT_TOLD(void **state)
+{
+	begin(with(RDMAMSG_GROUP_FLOW_SLOWEST), NULL);
+	WAIT_FOR(rdmamsg_group_flush(all[0].group, WAIT_MS) == 0);
+	WAIT_FOR(all[0].flushes);
+	rdmamsg_close(LAST->ctx);
+	pass_until_gone();
+	assert_int_equal(all[0].laggards, 0);
+	LAST->ctx = NULL;
+	publish_below(SUBSCRIBERS, 100);
+	for (int i = 0; i < SUBSCRIBERS; i++)
+		rdmamsg_close(all[i].ctx);
+}
+
+/* The publisher waits for a number, and for none of them by name. */
+static void quorum__killed_IS_NOT_TOLD(void **state)
+{
+	for (uint32_t quorum = SUBSCRIBERS - 1; quorum <= SUBSCRIBERS;
+	     quorum++) {
+		struct rdmamsg_group_options opts =
+			with(RDMAMSG_GROUP_FLOW_QUORUM);
+
+		opts.flow_quorum = quorum;
+		begin(opts, NULL);
+		rdmamsg_close(LAST->ctx);
+		assert_in_range(publish_below(SUBSCRIBERS, 100),
+				quorum < SUBSCRIBERS ? 100 : WINDOW - 1,
+				quorum < SUBSCRIBERS ? 100 : WINDOW);
+		pass_until_gone();
+		assert_int_equal(all[0].laggards, 0);
+		assert_int_equal(publish_below(SUBSCRIBERS, 1),
+				 quorum < SUBSCRIBERS);
+		join_one(LAST, (struct rdmamsg_group_options){
+			.flags = RDMAMSG_GROUP_REPAIR |
+				 RDMAMSG_GROUP_SUBSCRIBE,
+		});
+		WAIT_FOR(LAST->joined);
+		LAST->due = published;
+		publish(100);
+		finish();
+	}
 }
 
 static void slowest__without_the_tag_IS_NOT_WAITED_FOR(void **state)
@@ -206,6 +323,8 @@ static void slowest__without_the_tag_IS_NOT_WAITED_FOR(void **state)
 	while (published < 100)
 		if (!publish_below(SUBSCRIBERS, 10))
 			turn_below(SUBSCRIBERS);
+	/* nor until it was forgotten */
+	assert_int_equal(all[0].laggards, 0);
 	assert_in_range(publish_below(SUBSCRIBERS - 1, 1000), 0, WINDOW);
 	finish();
 }
@@ -244,7 +363,7 @@ static void slowest__goes_back_and_forth_DOES_NOT_COUNT(void **state)
 	report(1, 0, NULL);
 	(void)publish_below(1 + SUBSCRIBERS, 1000);
 	UNTIL_BY((report(n++ % 2, 0, NULL), turn(1)), all[0].laggards);
-	assert_true(all[0].laggard == STRANGER);
+	assert_true(all[0].laggard.id == STRANGER);
 	finish();
 }
 
@@ -278,10 +397,14 @@ int main(void)
 		cmocka_unit_test(quorum__few_receives_NOT_MORE_DATAGRAMS),
 		cmocka_unit_test(slowest__for_too_long_DOES_NOT_COUNT),
 		cmocka_unit_test(slowest__few_receives_for_too_long_DOES_NOT_COUNT),
+		cmocka_unit_test(slowest__stopped_for_long_IS_TOLD),
+		cmocka_unit_test(slowest__stopped_beyond_the_limit_IS_TOLD_ONCE),
 		cmocka_unit_test(slowest__killed_IS_NOT_WAITED_FOR),
+		cmocka_unit_test(slowest__killed_with_everything_IS_NOT_TOLD),
 		cmocka_unit_test(slowest__without_the_tag_IS_NOT_WAITED_FOR),
 		cmocka_unit_test(quorum__of_two_ONE_MAY_STAND_STILL),
 		cmocka_unit_test(quorum__too_few_IS_WAITED_FOR),
+		cmocka_unit_test(quorum__killed_IS_NOT_TOLD),
 		cmocka_unit_test(slowest__goes_back_and_forth_DOES_NOT_COUNT),
 		cmocka_unit_test(flow__options_EINVAL),
 	};

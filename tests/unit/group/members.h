@@ -45,7 +45,7 @@ struct end {
 	uint32_t backlogs, backlog, less;	/* calls; the last one's */
 	uint32_t marked;			/* messages */
 	uint32_t laggards, writable;		/* calls */
-	uint64_t laggard;			/* the last one's id */
+	struct rdmamsg_group_member laggard;	/* the last one */
 };
 
 static struct end all[1 + SUBSCRIBERS];
@@ -142,7 +142,7 @@ static inline void on_laggard(struct rdmamsg_group *group,
 
 	e->bad |= !m->is_laggard;
 	e->laggards++;
-	e->laggard = m->id;
+	e->laggard = *m;
 }
 
 static inline void on_writable(struct rdmamsg_group *group)
