@@ -197,8 +197,8 @@ struct rdmamsg_group_options {
 	uint32_t flow_window;		/* messages; 512, ..16384 */
 	uint32_t flow_limit_ms;		/* for a laggard; 1000, RDMAMSG_NONE */
 	/*
-	 * Of a subscriber: any number. Of a publisher: only subscribers with
-	 * this tag count for its flow; 0: all.
+	 * Of a subscriber: any number. Of a publisher with flow: only
+	 * subscribers with this tag count for it, and for flushes; 0: all.
 	 */
 	uint64_t tag;
 	/*
@@ -283,9 +283,9 @@ int rdmamsg_group_post(struct rdmamsg_group *group,
  * until now. on_flushed follows when all have, when timeout_ms are over
  * (RDMAMSG_NONE: never), or before on_closed. A subscriber has a message when
  * its on_message has returned. Subscribers without RDMAMSG_GROUP_REPAIR, or
- * that have joined a moment ago and not reported yet, do not count. -EBUSY: a
- * flush runs; -EOPNOTSUPP: the group publishes without repair; -ENOTCONN: not
- * joined.
+ * that have joined a moment ago and not reported yet, do not count. With flow
+ * and a tag, only those with the tag do. -EBUSY: a flush runs; -EOPNOTSUPP: the
+ * group publishes without repair; -ENOTCONN: not joined.
  */
 int rdmamsg_group_flush(struct rdmamsg_group *group, uint32_t timeout_ms);
 

@@ -29,12 +29,19 @@ static uint32_t lag_of(const struct rdmamsg_group *g,
 	return (int32_t)lag > 0 ? lag : 0;
 }
 
+bool rdmamsg__flow_has(const struct rdmamsg_group *g,
+		       const struct subscriber *s)
+{
+	return g->opts.flow == RDMAMSG_GROUP_FLOW_RATE || !g->opts.tag ||
+	       s->last.tag == g->opts.tag;
+}
+
 /* A subscriber that still gets its backlog says nothing of what is new. */
 static bool counts(const struct rdmamsg_group *g, const struct subscriber *s)
 {
 	return !s->is_laggard &&
 	       !(s->granted && (int32_t)(s->due - s->end) < 0) &&
-	       (!g->opts.tag || s->last.tag == g->opts.tag);
+	       rdmamsg__flow_has(g, s);
 }
 
 /* Datagrams that may have been published when its receives are used up. */

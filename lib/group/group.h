@@ -428,6 +428,12 @@ static inline bool rdmamsg__flow_allows(struct rdmamsg_group *g)
 	       !rdmamsg__flow_blocks(g);
 }
 
+/*
+ * Returns true if the subscriber belongs to those that the flow waits for.
+ * Without a flow all do: a tag is only a subscriber's own, then.
+ */
+bool rdmamsg__flow_has(const struct rdmamsg_group *g,
+		       const struct subscriber *s);
 /* Flags of a new message: whether it asks for reports. */
 uint8_t rdmamsg__flow_asks(struct rdmamsg_group *g, uint32_t number);
 static inline uint8_t rdmamsg__flow_flags(struct rdmamsg_group *g,

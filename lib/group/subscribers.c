@@ -37,7 +37,17 @@
 
 static bool is_behind(const struct rdmamsg_group *g, const struct subscriber *s)
 {
-	return (int32_t)(s->due - g->flush.end) < 0;
+	return rdmamsg__flow_has(g, s) &&
+	       (int32_t)(s->due - g->flush.end) < 0;
+}
+
+static uint32_t count_members(const struct rdmamsg_group *g)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < g->audience->count; i++)
+		n += rdmamsg__flow_has(g, &g->audience->members[i]);
+	return n;
 }
 
 static uint32_t count_behind(const struct rdmamsg_group *g)
@@ -53,7 +63,7 @@ static void flush_done(struct rdmamsg_group *g)
 {
 	const struct rdmamsg_group_flushed f = {
 		.size = sizeof(f), .end = g->flush.end,
-		.members = g->audience->count + g->flush.gone,
+		.members = count_members(g) + g->flush.gone,
 		.behind = count_behind(g), .gone = g->flush.gone,
 		.uncounted = g->audience->more,
 	};

@@ -329,6 +329,52 @@ static void slowest__without_the_tag_IS_NOT_WAITED_FOR(void **state)
 	finish();
 }
 
+/* Flushes while those from 'end' on do nothing. */
+static void flush_below(int end, uint32_t ms, uint32_t of, uint32_t behind)
+{
+	const struct rdmamsg_group_flushed *f = &all[0].flushed;
+
+	all[0].flushes = 0;
+	assert_int_equal(publish_below(end, 1), 1);
+	assert_int_equal(rdmamsg_group_flush(all[0].group, ms), 0);
+	UNTIL_BY(turn_below(end), all[0].flushes);
+	assert_int_equal(f->members, of);
+	assert_int_equal(f->behind, behind);
+	assert_int_equal(f->gone, 0);
+}
+
+/* The flow's tag holds for a flush as well. */
+static void flush__without_the_tag_IS_NOT_WAITED_FOR(void **state)
+{
+	static const uint64_t tags[] = { TAG, TAG, TAG + 1 };
+	struct rdmamsg_group_options opts = with(RDMAMSG_GROUP_FLOW_SLOWEST);
+
+	opts.tag = TAG;
+	begin(opts, tags);
+	flush_below(SUBSCRIBERS, RDMAMSG_NONE, SUBSCRIBERS - 1, 0);
+	flush_below(SUBSCRIBERS - 1, 100, SUBSCRIBERS - 1, 1);
+	/* nor is it missed when it goes, as one with the tag is */
+	rdmamsg_close(LAST->ctx);
+	all[0].flushes = 0;
+	assert_int_equal(publish_below(SUBSCRIBERS - 1, 1), 1);
+	assert_int_equal(rdmamsg_group_flush(all[0].group, RDMAMSG_NONE), 0);
+	UNTIL_BY(pass_below(SUBSCRIBERS - 1), all[0].flushes);
+	assert_int_equal(all[0].flushed.members, SUBSCRIBERS - 1);
+	assert_int_equal(all[0].flushed.behind, 0);
+	assert_int_equal(all[0].flushed.gone, 1);
+	for (int i = 0; i < SUBSCRIBERS; i++)
+		rdmamsg_close(all[i].ctx);
+}
+
+/* A tag without a flow is that of a subscriber. */
+static void flush__with_a_tag_of_its_own_IS_FOR_ALL(void **state)
+{
+	begin((struct rdmamsg_group_options){ .tag = TAG },
+	      (const uint64_t[]){ TAG, TAG, TAG + 1 });
+	flush_below(SUBSCRIBERS, 100, SUBSCRIBERS, 1);
+	finish();
+}
+
 static void quorum__of_two_ONE_MAY_STAND_STILL(void **state)
 {
 	struct rdmamsg_group_options opts = with(RDMAMSG_GROUP_FLOW_QUORUM);
@@ -402,6 +448,8 @@ int main(void)
 		cmocka_unit_test(slowest__killed_IS_NOT_WAITED_FOR),
 		cmocka_unit_test(slowest__killed_with_everything_IS_NOT_TOLD),
 		cmocka_unit_test(slowest__without_the_tag_IS_NOT_WAITED_FOR),
+		cmocka_unit_test(flush__without_the_tag_IS_NOT_WAITED_FOR),
+		cmocka_unit_test(flush__with_a_tag_of_its_own_IS_FOR_ALL),
 		cmocka_unit_test(quorum__of_two_ONE_MAY_STAND_STILL),
 		cmocka_unit_test(quorum__too_few_IS_WAITED_FOR),
 		cmocka_unit_test(quorum__killed_IS_NOT_TOLD),
