@@ -7,6 +7,7 @@
 #include "base/util.h"
 
 #define LAST	SUBSCRIBERS		/* the subscriber that goes, or stops */
+#define FEW	16u			/* receives, and messages that are kept */
 
 static struct rdmamsg_group_member seen[SUBSCRIBERS + 1];
 static int seen_count;
@@ -205,6 +206,66 @@ static void members__ARE_SEEN(void **state)
 	end_all();
 }
 
+static const struct rdmamsg_group_member *seen_of(int which)
+{
+	(void)members();
+	for (int i = 0; i < seen_count; i++)
+		if (seen[i].id == all[which].group->report_id)
+			return &seen[i];
+	fail_msg("subscriber %d is not seen", which);
+	return NULL;
+}
+
+static uint32_t reports_of(int which)
+{
+	const struct member *m = rdmamsg__member_find(all[which].group,
+						      all[0].group->id);
+
+	assert_non_null(m);
+	return m->reports;
+}
+
+/* Its receives are used up, and the publisher keeps less than it misses. */
+static void members__one_stands_still_LAGS_AND_LOSES(void **state)
+{
+	const uint32_t many = 100;
+	uint32_t before;
+
+	recv_depth = history = FEW;
+	begin();
+	for (const uint32_t end = published + many; published < end;) {
+		int ret = rdmamsg_group_publish(all[0].group, content +
+						published % 256,
+						length_of(published));
+
+		assert_true(!ret || ret == -EAGAIN);
+		published += !ret;
+		turn_below(LAST);
+	}
+	/* by its last report, of before */
+	assert_in_range(seen_of(LAST)->lag, 0, 1);
+	/* it goes on alone: takes what has found a receive, and reports */
+	for (int i = 0; i < 20; i++)
+		assert_true(rdmamsg_process(all[LAST].ctx) >= 0);
+	assert_true(all[LAST].due < published - many / 2);
+	before = reports_of(LAST);
+	UNTIL_BY(assert_true(rdmamsg_wait(all[LAST].ctx, 10) >= 0),
+		 reports_of(LAST) > before);
+	before = all[LAST].due;
+	UNTIL_BY(turn_below(1), seen_of(LAST)->lag == published - before);
+	flush(WAIT_MS);
+	expect(0, 0);
+	assert_true(all_due(published));
+	assert_true(all[LAST].lost);
+	for (int i = 1; i <= SUBSCRIBERS; i++) {
+		assert_int_equal(seen_of(i)->lost, all[i].lost);
+		assert_int_equal(seen_of(i)->lag, 0);
+		assert_false(all[i].bad);
+	}
+	end_all();
+	recv_depth = history = 0;
+}
+
 /*
  * A subscriber that joins while questions are asked: its report on request is
  * followed by others, so that it is not forgotten.
@@ -253,6 +314,7 @@ int main(void)
 		cmocka_unit_test(flush__wrong_FAILS),
 		cmocka_unit_test(report__on_request_IS_FOLLOWED_BY_OTHERS),
 		cmocka_unit_test(members__ARE_SEEN),
+		cmocka_unit_test(members__one_stands_still_LAGS_AND_LOSES),
 	};
 
 	return run_members("flush", tests, sizeof(tests) / sizeof(*tests));
