@@ -350,7 +350,7 @@ struct rdmamsg_group_stats {
 	uint64_t dropped_senders;	/* max_senders */
 	uint64_t senders;		/* followed now */
 	uint64_t dropped_key;		/* made with no key, or another one */
-	uint64_t dropped_unproven;	/* of a sender that may be a replay */
+	uint64_t dropped_unproven;	/* replays, or of an unproven sender */
 	uint64_t sent_parity;		/* of sent_datagrams */
 	uint64_t recovered;		/* made from parity */
 };

@@ -289,12 +289,15 @@ static void identify(struct subscriber *s, const struct frame_report *r)
 		s->nonce = 0;		/* and is granted nothing */
 }
 
-/* With a key nobody can change the count of reports. */
-static bool is_replay(const struct subscriber *s, const struct frame *f,
-		      const struct frame_report *r)
+/* With a key nobody can change the count of reports. Counts a replay. */
+static bool is_replay(struct rdmamsg_group *g, const struct subscriber *s,
+		      const struct frame *f, const struct frame_report *r)
 {
-	return f->sealed && s->heard && s->last.id == r->id &&
-	       (int32_t)(r->before - s->last.before) <= 0;
+	const bool replay = f->sealed && s->heard && s->last.id == r->id &&
+			    (int32_t)(r->before - s->last.before) <= 0;
+
+	g->st.dropped_unproven += replay;
+	return replay;
 }
 
 static struct subscriber *with_id(const struct audience *a, uint64_t id)
@@ -313,7 +316,7 @@ static void left(struct rdmamsg_group *g, const struct frame *f,
 	struct subscriber *s = f->sealed ? with_id(g->audience, r.id) :
 			       rdmamsg__audience_find(g->audience, at);
 
-	if (!s || s->last.id != r.id || is_replay(s, f, &r))
+	if (!s || s->last.id != r.id || is_replay(g, s, f, &r))
 		return;
 	s->due = f->number;
 	forget(g, s);
@@ -341,7 +344,7 @@ static struct subscriber *sealed_place(struct rdmamsg_group *g,
 	struct subscriber *s = with_id(a, r->id);
 	struct subscriber *there = rdmamsg__audience_find(a, at);
 
-	if (s && is_replay(s, f, r))
+	if (s && is_replay(g, s, f, r))
 		return NULL;
 	/* a recorded report must not change what is known of another */
 	if (there && there != s && now - min(now, there->heard) >= STALE_MS) {

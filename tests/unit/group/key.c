@@ -476,18 +476,22 @@ static void replay__of_a_report_CHANGES_NOTHING(void **state)
 	to_one(PUBLISHER);
 	assert_int_equal(a->count, SUBSCRIBERS + 1);
 	assert_int_equal(a->members[SUBSCRIBERS].due, 12);
+	assert_int_equal(counters(PUBLISHER).dropped_unproven, 0);
 	f.number = 3;
 	encode(f, PUBLISHER->group->seal);
 	to_one(PUBLISHER);
 	assert_int_equal(a->members[SUBSCRIBERS].due, 12);
+	assert_int_equal(counters(PUBLISHER).dropped_unproven, 1);
 	f.flags = FRAME_LEFT;
 	encode(f, PUBLISHER->group->seal);
 	to_one(PUBLISHER);
 	assert_int_equal(a->count, SUBSCRIBERS + 1);
+	assert_int_equal(counters(PUBLISHER).dropped_unproven, 2);
 	f.oldest = 8;
 	encode(f, PUBLISHER->group->seal);
 	to_one(PUBLISHER);
 	assert_int_equal(a->count, SUBSCRIBERS);
+	assert_int_equal(counters(PUBLISHER).dropped_unproven, 2);
 	end_all();
 }
 
