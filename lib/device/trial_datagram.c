@@ -169,7 +169,10 @@ int rdmamsg__try_multicast(struct trial *t, struct rdmamsg_device_cap_attr *ret)
 	err = attach(t, qp);
 	(void)rdmamsg__v_destroy_qp(t->d.v, qp);
 	if (err)
-		return err;
+		return rdmamsg__cap_say(ret, RDMAMSG_CAP_ABSENT, 0, "%s; if "
+					"\"ud\" is there, groups can join "
+					"unicast:ADDRESS:PORT instead",
+					rdmamsg__text());
 	return rdmamsg__cap_say(ret, RDMAMSG_CAP_NATIVE,
 				(uint64_t)t->d.attr.max_mcast_grp, "a queue "
 				"pair was attached to a group; the device "

@@ -416,6 +416,12 @@ static void caps__call_refused_ABSENT(void **state)
 		assert_cap(cases[i].id, RDMAMSG_CAP_ABSENT, strerror(EDQUOT));
 		assert_int_equal(ask(cases[i].id).value, 0);
 	}
+	refused = ATTACH;
+	assert_cap(RDMAMSG_CAP_MULTICAST, RDMAMSG_CAP_ABSENT,
+		   "unicast:ADDRESS:PORT instead");
+	/* without datagrams there are no such groups either */
+	refused = CREATE_QP;
+	assert_null(strstr(ask(RDMAMSG_CAP_MULTICAST).reason, "unicast"));
 	refused = POLL_CQ;
 	assert_cap(RDMAMSG_CAP_READ, RDMAMSG_CAP_ABSENT, "completion queue");
 	refused = CREATE_QP;
