@@ -1701,7 +1701,7 @@ group_option()
 		}
 		group_lat -n 1000 --rate=1000 --drop=5
 		said ', repair, 5 % dropped; '
-		said '^repaired: [0-9]* messages, p50 [0-9.]*, p99 [0-9.]*$' ;;
+		said '^repaired: [0-9]* messages, p50 [0-9.]*, p90 [0-9.]*, p99 [0-9.]*, p99.9 [0-9.]*$' ;;
 	no-repair)
 		group_lat -n 100 --rate=500 --no-repair --json
 		json_is repair false ;;
@@ -1723,7 +1723,7 @@ perf_group()
 	json_is gaps 0 0
 	json_is errors 0 0
 	for key in repeated asked repaired usec_p50 usec_max usec_repaired_p50 \
-		usec_repaired_p99 warmup
+		usec_repaired_p90 usec_repaired_p99 usec_repaired_p999 warmup
 	do
 		json_some $key
 	done
@@ -1741,7 +1741,14 @@ perf_group()
 	cat said >>repaired.json
 	returns 0 "$perf" plot repaired.json
 	said '^repaired.json: group-lat, .*, event: microseconds over bytes'
+	group_lat -n 1000 --rate=1000 --drop=5 --hist
+	said '^repaired: '
+	# a table of all, and one of those that were repaired
+	awk '/^the repaired messages alone:$/ { at++ } / us .*% [#.]/ { n[at] += $5 }
+	     /^repaired: / { repaired = $2 }
+	     END { exit at != 1 || n[""] != 1000 || n[1] != repaired }' said
 	group_lat -n 200 --rate=1000 --hist --plot=-
+	not said '^the repaired messages'
 	said ' lost  *gaps  *repeated  *asked  *left out$'
 	said '^the publisher was at most [0-9.]* behind the schedule$'
 	said '^ *[0-9.]* to  *[0-9.]* us  *[0-9]*  *[0-9.]*% [#.]'

@@ -173,7 +173,8 @@ struct figures {
 	uint64_t *samples, *repaired;
 	size_t count, repairs;
 	uint64_t lost, untold, max;
-	double repaired_p50, repaired_p99;	/* us */
+	/* us, of repaired messages alone */
+	double repaired_p50, repaired_p90, repaired_p99, repaired_p999;
 };
 
 static void add(struct figures *f, uint64_t sample)
@@ -211,27 +212,33 @@ static void sum_up(struct figures *f, const struct group_lat *g)
 	perf_over_time(&f->r, f->samples, f->count, USEC);
 	perf_percentiles(&f->r, f->samples, f->count, USEC);
 	perf_percentiles(&repaired, f->repaired, f->repairs, USEC);
+	if (!f->repairs)
+		return;
 	f->repaired_p50 = repaired.usec_p50;
+	f->repaired_p90 = perf_rank(f->repaired, f->repairs, 0.9) * USEC;
 	f->repaired_p99 = repaired.usec_p99;
+	f->repaired_p999 = repaired.usec_p999;
 }
 
 static void json(struct figures *f, const struct group_lat *g)
 {
 	const struct perf_options *o = g->o;
-	char more[768];
+	char more[1024];
 
 	snprintf(more, sizeof(more), "\"group\": \"%s\", \"subscribers\": %u, "
 		 "\"rate\": %u, \"drop\": %g, \"repair\": %s, "
 		 "\"usec_max\": %.3f, \"usec_late\": %.3f, \"lost\": %llu, "
 		 "\"gaps\": %llu, \"repeated\": %llu, \"asked\": %llu, "
 		 "\"repaired\": %zu, \"usec_repaired_p50\": %.3f, "
-		 "\"usec_repaired_p99\": %.3f, ", o->group, o->subscribers,
+		 "\"usec_repaired_p90\": %.3f, \"usec_repaired_p99\": %.3f, "
+		 "\"usec_repaired_p999\": %.3f, ", o->group, o->subscribers,
 		 o->rate, o->drop, o->no_repair ? "false" : "true",
 		 (double)f->max * USEC, (double)g->shared->late * USEC,
 		 (unsigned long long)f->lost, (unsigned long long)f->sum.gaps,
 		 (unsigned long long)f->sum.repeated,
 		 (unsigned long long)f->sum.asked, f->repairs,
-		 f->repaired_p50, f->repaired_p99);
+		 f->repaired_p50, f->repaired_p90, f->repaired_p99,
+		 f->repaired_p999);
 	f->r.more = more;
 	perf_report(&f->r, true);
 	f->r.more = NULL;
@@ -259,8 +266,9 @@ static void table(const struct figures *f, const struct group_lat *g)
 	       (unsigned long long)f->sum.repeated,
 	       (unsigned long long)f->sum.asked, r->warmup);
 	if (f->repairs)
-		printf("repaired: %zu messages, p50 %.2f, p99 %.2f\n",
-		       f->repairs, f->repaired_p50, f->repaired_p99);
+		printf("repaired: %zu messages, p50 %.2f, p90 %.2f, p99 %.2f, "
+		       "p99.9 %.2f\n", f->repairs, f->repaired_p50,
+		       f->repaired_p90, f->repaired_p99, f->repaired_p999);
 	printf("the publisher was at most %.2f behind the schedule\n",
 	       (double)g->shared->late * USEC);
 	fflush(stdout);
@@ -282,6 +290,15 @@ static int judge(const struct figures *f, const struct group_lat *g)
 	return f->r.errors ? 1 : 0;
 }
 
+static void hist(const struct figures *f)
+{
+	perf_hist(f->samples, f->count, USEC);
+	if (!f->repairs)
+		return;
+	printf("the repaired messages alone:\n");
+	perf_hist(f->repaired, f->repairs, USEC);
+}
+
 static int show(struct figures *f, const struct group_lat *g)
 {
 	const struct perf_options *o = g->o;
@@ -292,7 +309,7 @@ static int show(struct figures *f, const struct group_lat *g)
 	else
 		table(f, g);
 	if (o->hist)
-		perf_hist(f->samples, f->count, USEC);
+		hist(f);
 	if (o->plot && f->count) {
 		struct perf_row row;
 

@@ -143,6 +143,8 @@ struct perf_result {
 /* Sorts the samples. 'scale' converts them to microseconds. */
 void perf_percentiles(struct perf_result *r, uint64_t *samples, size_t count,
 		      double scale);
+/* Returns the smallest sample that is not below 'part' of all, of at least one. */
+double perf_rank(const uint64_t *sorted, size_t count, double part);
 /* Returns true if b is a, as far as three digits show. */
 bool perf_same_digits(double a, double b);
 void perf_report(const struct perf_result *r, bool json);

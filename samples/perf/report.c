@@ -40,8 +40,7 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Returns the smallest sample that is not below 'part' of all samples. */
-static double rank(const uint64_t *sorted, size_t count, double part)
+double perf_rank(const uint64_t *sorted, size_t count, double part)
 {
 	size_t at = (size_t)((double)count * part);
 
@@ -59,9 +58,9 @@ void perf_percentiles(struct perf_result *r, uint64_t *samples, size_t count,
 	for (size_t i = 0; i < count; i++)
 		sum += (double)samples[i];
 	r->usec_avg = sum / (double)count * scale;
-	r->usec_p50 = rank(samples, count, 0.5) * scale;
-	r->usec_p99 = rank(samples, count, 0.99) * scale;
-	r->usec_p999 = rank(samples, count, 0.999) * scale;
+	r->usec_p50 = perf_rank(samples, count, 0.5) * scale;
+	r->usec_p99 = perf_rank(samples, count, 0.99) * scale;
+	r->usec_p999 = perf_rank(samples, count, 0.999) * scale;
 }
 
 void perf_over_time(struct perf_result *r, const uint64_t *samples,
@@ -79,7 +78,7 @@ void perf_over_time(struct perf_result *r, const uint64_t *samples,
 		memcpy(some, samples + from, (to - from) * sizeof(*some));
 		qsort(some, to - from, sizeof(*some), compare);
 		p->seconds = r->seconds / part * (double)(i + 1) / (double)n;
-		p->p50 = rank(some, to - from, 0.5) * scale;
+		p->p50 = perf_rank(some, to - from, 0.5) * scale;
 		p->worst = (double)some[to - from - 1] * scale;
 	}
 	free(some);
