@@ -1109,7 +1109,7 @@ make_key()
 perf_option()
 {
 	case $1 in
-	rate | time | subscribers | group | drop | no-repair)
+	rate | time | subscribers | group | drop | no-repair | unordered)
 		group_option "$1"
 		return ;;
 	esac
@@ -1705,6 +1705,9 @@ group_option()
 	no-repair)
 		group_lat -n 100 --rate=500 --no-repair --json
 		json_is repair false ;;
+	unordered)
+		group_lat -n 100 --rate=500 --unordered
+		said ', repair without order, ' ;;
 	esac
 }
 
@@ -1719,6 +1722,7 @@ perf_group()
 	json_is count 3000 3000
 	json_is subscribers 2 2
 	json_is repair true true
+	json_is overtaken 0 0
 	json_is lost 0 0
 	json_is gaps 0 0
 	json_is errors 0 0
@@ -1741,6 +1745,13 @@ perf_group()
 	cat said >>repaired.json
 	returns 0 "$perf" plot repaired.json
 	said '^repaired.json: group-lat, .*, event: microseconds over bytes'
+	# what is repaired holds up nothing, and all comes once
+	group_lat -s 64,3000 -n 1500 --rate=1500 --drop=3 --unordered --json
+	json_is unordered true true
+	json_is lost 0 0
+	json_is errors 0 0
+	json_some repaired
+	json_some overtaken
 	group_lat -n 1000 --rate=1000 --drop=5 --hist
 	said '^repaired: '
 	# a table of all, and one of those that were repaired
@@ -1802,6 +1813,8 @@ perf_group_mistakes()
 	complains 2 '--drop nan: a percentage' "$perf" group-lat --drop=nan
 	complains 2 'at least 16 bytes' "$perf" group-lat -s 15
 	complains 2 '-n or --time, not both' "$perf" group-lat -n 1 --time=1
+	complains 2 '--no-repair or --unordered' \
+		"$perf" group-lat --no-repair --unordered
 	complains 2 'at most 100000000 messages' \
 		"$perf" group-lat --rate=1M --time=3600
 	complains 2 '--json or --hist' "$perf" group-lat --json --hist
@@ -2747,6 +2760,23 @@ topic_lossy()
 	done
 }
 
+# A repair holds up no line behind it, and all lines come once.
+topic_unordered()
+{
+	seq 20000 >lines
+	"$sub" -v -a "$addr" --repair --unordered $group >got 2>told.sub &
+	server=$!
+	await grep -q '^joined' told.sub
+	lose 2
+	returns 0 "$pub" -a "$addr" --repair --confirm=1 --timeout=120 \
+		--rate=10000 $group <lines
+	lose 0
+	kill -INT "$server"
+	server_ends 0
+	not cmp -s lines got
+	sort -n got | cmp lines -
+}
+
 # Both directions with mckey of librdmacm, which knows nothing of rdmamsg. mckey
 # sends again until enough arrive, because early datagrams are lost.
 topic_mckey()
@@ -3183,6 +3213,7 @@ topic_mistakes()
 	complains 2 'needs --repair' "$pub" --linger=1 $group
 	complains 2 'needs --repair' "$pub" --confirm=1 $group
 	complains 2 'needs --repair' "$sub" --backlog=1 $group
+	complains 2 'needs --repair' "$sub" --unordered $group
 	complains 2 'a number from 1 to 254' "$pub" --repair --confirm=0 $group
 	complains 2 'the MTU bounds' "$sub" --raw --max-message=9 $group
 	complains 2 'a number from 1' "$pub" --max-message=0 $group
@@ -3868,6 +3899,7 @@ run ctl-mistakes ctl_mistakes
 run topic-lines topic
 run topic-repair topic --repair
 ! beside || run topic-lossy topic_lossy
+! beside || run topic-unordered topic_unordered
 run topic-raw topic --raw
 # mckey needs a device that librdmacm finds
 [ "${RDMAMSG_DEVICE-}" = soft ] || run topic-mckey topic_mckey

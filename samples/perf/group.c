@@ -197,6 +197,7 @@ static void sum_up(struct figures *f, const struct group_lat *g)
 		f->sum.gaps += r->gaps;
 		f->sum.told += r->told;
 		f->sum.wrong += r->wrong;
+		f->sum.overtaken += r->overtaken;
 		f->sum.repeated += r->repeated;
 		f->sum.asked += r->asked;
 		f->lost += m->count - r->delivered;
@@ -227,12 +228,15 @@ static void json(struct figures *f, const struct group_lat *g)
 
 	snprintf(more, sizeof(more), "\"group\": \"%s\", \"subscribers\": %u, "
 		 "\"rate\": %u, \"drop\": %g, \"repair\": %s, "
+		 "\"unordered\": %s, \"overtaken\": %llu, "
 		 "\"usec_max\": %.3f, \"usec_late\": %.3f, \"lost\": %llu, "
 		 "\"gaps\": %llu, \"repeated\": %llu, \"asked\": %llu, "
 		 "\"repaired\": %zu, \"usec_repaired_p50\": %.3f, "
 		 "\"usec_repaired_p90\": %.3f, \"usec_repaired_p99\": %.3f, "
 		 "\"usec_repaired_p999\": %.3f, ", o->group, o->subscribers,
 		 o->rate, o->drop, o->no_repair ? "false" : "true",
+		 o->unordered ? "true" : "false",
+		 (unsigned long long)f->sum.overtaken,
 		 (double)f->max * USEC, (double)g->shared->late * USEC,
 		 (unsigned long long)f->lost, (unsigned long long)f->sum.gaps,
 		 (unsigned long long)f->sum.repeated,
@@ -242,6 +246,12 @@ static void json(struct figures *f, const struct group_lat *g)
 	f->r.more = more;
 	perf_report(&f->r, true);
 	f->r.more = NULL;
+}
+
+static const char *mode(const struct perf_options *o)
+{
+	return o->no_repair ? "no repair" :
+	       o->unordered ? "repair without order" : "repair";
 }
 
 static void table(const struct figures *f, const struct group_lat *g)
@@ -256,7 +266,7 @@ static void table(const struct figures *f, const struct group_lat *g)
 	       "%10s %9s %10s %10s %10s %10s %10s %7s %7s %8s %8s %9s\n",
 	       r->device, o->event ? "events" : "polling", o->rate,
 	       o->subscribers, o->subscribers == 1 ? "" : "s",
-	       o->no_repair ? "no repair" : "repair", o->drop, "bytes",
+	       mode(o), o->drop, "bytes",
 	       "count", "average", "p50", "p99", "p99.9", "max", "lost",
 	       "gaps", "repeated", "asked", "left out");
 	printf("%10u %9u %10.2f %10.2f %10.2f %10.2f %10.2f %7llu %7llu %8llu "
@@ -278,8 +288,10 @@ static void table(const struct figures *f, const struct group_lat *g)
 static int judge(const struct figures *f, const struct group_lat *g)
 {
 	if (f->sum.wrong)
-		perf_complain("%llu messages were wrong or out of order",
-			      (unsigned long long)f->sum.wrong);
+		perf_complain("%llu messages were wrong, %s",
+			      (unsigned long long)f->sum.wrong,
+			      g->o->unordered ? "or came twice" :
+			      "or out of order");
 	if (f->untold)
 		perf_complain("%llu messages are missing, and gaps told %llu",
 			      (unsigned long long)f->lost,

@@ -12,8 +12,9 @@
 
 struct group_result {
 	uint64_t delivered;
+	uint64_t overtaken;	/* of these, without an order: by later ones */
 	uint64_t gaps, told;	/* calls of on_gap, and messages in them */
-	uint64_t wrong;		/* in another order or of another size */
+	uint64_t wrong;		/* out of order, twice, or of another size */
 	uint64_t repeated, asked;	/* as in struct rdmamsg_group_stats */
 };
 

@@ -10,6 +10,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <rdmamsg/device.h>
@@ -46,10 +47,12 @@ struct side {
 	/* a subscriber */
 	struct group_result *result;
 	uint64_t *samples;
+	uint8_t *awaited;	/* a bit for each measured message */
 	uint32_t base;		/* the library's number of message 0 */
 	int64_t repairs;	/* datagrams, up to the message before */
 	uint64_t repeated, asked;	/* before the first measured message */
 	bool heard;
+	bool tail;		/* a message behind the measured ones has come */
 };
 
 static uint64_t now_ns(void)
@@ -114,7 +117,8 @@ static int join(struct side *s, uint32_t flags,
 {
 	const struct rdmamsg_group_options opts = {
 		.size = sizeof(opts), .user = s, .handlers = on,
-		.flags = flags | (s->o->no_repair ? 0 : RDMAMSG_GROUP_REPAIR),
+		.flags = flags | (s->o->no_repair ? 0 : RDMAMSG_GROUP_REPAIR) |
+			 (s->o->unordered ? RDMAMSG_GROUP_UNORDERED : 0),
 		.source = s->o->host, .max_message = s->shared->size,
 	};
 
@@ -290,34 +294,53 @@ static void read_counters(const struct side *s, uint64_t *repeated,
 	*asked = st.asked;
 }
 
-/* All measured messages have been delivered, or told in gaps. */
-static void finish(struct side *s)
+/*
+ * Ends when all measured messages have been delivered, or told in gaps. Without
+ * an order some of them may come behind later ones.
+ */
+static void look_for_the_end(struct side *s)
 {
 	struct group_result *r = s->result;
 
+	if (!s->tail || (s->o->unordered &&
+			 r->delivered + r->told < s->shared->count))
+		return;
 	s->done = true;
 	read_counters(s, &r->repeated, &r->asked);
 	r->repeated -= s->repeated;
 	r->asked -= s->asked;
 }
 
+/* Returns true if the measured message of this place comes again. */
+static bool is_double(struct side *s, uint64_t place)
+{
+	const uint8_t bit = (uint8_t)(1u << place % 8);
+	const bool again = !(s->awaited[place / 8] & bit);
+
+	s->awaited[place / 8] &= (uint8_t)~bit;
+	return again;
+}
+
 /*
  * If a repair has brought something since the message before, it was this
- * message or a part of it: behind a missing message nothing is delivered.
+ * message or a part of it: behind a missing message nothing is delivered, and
+ * without an order a message is when its last part has come.
  */
 static void measured(struct side *s, const struct stamp *stamp, uint64_t now,
-		     int64_t repairs)
+		     int64_t repairs, bool overtaken)
 {
 	struct group_result *r = s->result;
 	uint64_t sample = now - stamp->due;
 
-	if (r->delivered == s->shared->count || now < stamp->due) {
+	if (is_double(s, stamp->number - s->shared->first) ||
+	    now < stamp->due) {
 		r->wrong++;
 		return;
 	}
 	if (repairs > s->repairs)
 		sample |= GROUP_REPAIRED;
 	s->samples[r->delivered++] = sample;
+	r->overtaken += overtaken;
 }
 
 static void on_message(struct rdmamsg_group *group,
@@ -327,6 +350,7 @@ static void on_message(struct rdmamsg_group *group,
 	struct side *s = rdmamsg_group_user(group);
 	struct stamp stamp;
 	int64_t repairs;
+	bool overtaken;
 
 	if (msg->sender->id != s->shared->id || s->done)
 		return;
@@ -335,19 +359,24 @@ static void on_message(struct rdmamsg_group *group,
 		return;
 	}
 	memcpy(&stamp, msg->data, sizeof(stamp));
-	s->result->wrong += stamp.number < s->next;
-	s->next = stamp.number + 1;
+	overtaken = stamp.number < s->next;
+	s->result->wrong += overtaken && !s->o->unordered;
+	if (!overtaken)
+		s->next = stamp.number + 1;
 	s->base = msg->number - (uint32_t)stamp.number;
 	if (!s->heard)
 		s->shared->heard++;
 	s->heard = true;
 	repairs = useful_repairs(s);
-	if (stamp.number < s->shared->first)	/* before it is set, too */
+	if (stamp.number >= s->shared->first) {
+		if (stamp.number - s->shared->first < s->shared->count)
+			measured(s, &stamp, now, repairs, overtaken);
+		else
+			s->tail = true;
+		look_for_the_end(s);
+	} else if (!s->result->delivered) {	/* before it is set, too */
 		read_counters(s, &s->repeated, &s->asked);
-	else if (stamp.number - s->shared->first < s->shared->count)
-		measured(s, &stamp, now, repairs);
-	else
-		finish(s);
+	}
 	s->repairs = repairs;
 }
 
@@ -369,6 +398,7 @@ static void on_gap(struct rdmamsg_group *group,
 		return;
 	s->result->told += b - a + 1;
 	s->result->gaps++;
+	look_for_the_end(s);
 }
 
 int group_subscriber(const struct perf_options *o, struct group_shared *shared,
@@ -379,18 +409,30 @@ int group_subscriber(const struct perf_options *o, struct group_shared *shared,
 		.on_message = on_message, .on_gap = on_gap,
 		.on_closed = on_closed,
 	};
+	const size_t bits = shared->count / 8 + 1;
 	struct side s = {
 		.o = o, .shared = shared, .result = &shared->results[which],
 		.samples = shared->samples + (size_t)which * shared->count,
+		.awaited = malloc(bits),
 	};
+	int ret;
 
+	if (!s.awaited) {
+		perf_complain("no memory for %u messages", shared->count);
+		return FAILED;
+	}
 	/* no first touch of these pages in a measurement */
+	memset(s.awaited, UINT8_MAX, bits);
 	memset(s.samples, 0, shared->count * sizeof(*s.samples));
-	if (join(&s, RDMAMSG_GROUP_SUBSCRIBE, &on))
-		return leave(&s, FAILED);
-	shared->joined++;
-	while (!s.done && !s.closed)
-		turn(&s, 0);
-	shared->done++;
-	return leave(&s, s.closed ? FAILED : 0);
+	ret = join(&s, RDMAMSG_GROUP_SUBSCRIBE, &on);
+	if (!ret) {
+		shared->joined++;
+		while (!s.done && !s.closed)
+			turn(&s, 0);
+		shared->done++;
+		ret = s.closed ? FAILED : 0;
+	}
+	ret = leave(&s, ret);
+	free(s.awaited);
+	return ret;
 }

@@ -17,7 +17,7 @@
 enum { OPT_POLL = 256, OPT_EVENT, OPT_ONCE, OPT_CHECK, OPT_JSON, OPT_SRQ,
        OPT_COLD, OPT_PLOT, OPT_COMPACT, OPT_HIST,
        OPT_CPUS, OPT_ONLY,
-       OPT_RATE, OPT_TIME, OPT_GROUP, OPT_DROP, OPT_NO_REPAIR,
+       OPT_RATE, OPT_TIME, OPT_GROUP, OPT_DROP, OPT_NO_REPAIR, OPT_UNORDERED,
        OPT_GUARD, OPT_CRC, OPT_FAILOVER, OPT_KEY_FILE };
 
 static const struct option long_options[] = {
@@ -43,6 +43,7 @@ static const struct option long_options[] = {
 	{ "group", required_argument, NULL, OPT_GROUP },
 	{ "drop", required_argument, NULL, OPT_DROP },
 	{ "no-repair", no_argument, NULL, OPT_NO_REPAIR },
+	{ "unordered", no_argument, NULL, OPT_UNORDERED },
 	{ "srq", no_argument, NULL, OPT_SRQ },
 	{ "guard", no_argument, NULL, OPT_GUARD },
 	{ "crc", no_argument, NULL, OPT_CRC },
@@ -95,6 +96,8 @@ static const char help[] =
 "      --group=ADDRESS multicast address; default: " PERF_GROUP "\n"
 "      --drop=PERCENT  lose this percentage of the datagrams (the soft HCA only)\n"
 "      --no-repair     do not repair losses\n"
+"      --unordered     deliver each message when it is whole, also before one\n"
+"                      that is repaired\n"
 "\n"
 "Options of the server:\n"
 "  -a, --address=ADDR  listen on this address; default: all\n"
@@ -245,6 +248,7 @@ static bool applies(const struct perf_options *o, int opt)
 	case OPT_GROUP:
 	case OPT_DROP:
 	case OPT_NO_REPAIR:
+	case OPT_UNORDERED:
 		return o->command == CMD_GROUP;
 	case 'a':
 		return o->command == CMD_SERVER || o->command == CMD_COMPARE ||
@@ -346,6 +350,9 @@ static int option(struct perf_options *o, int opt, const char *arg)
 	case OPT_NO_REPAIR:
 		o->no_repair = true;
 		return 0;
+	case OPT_UNORDERED:
+		o->unordered = true;
+		return 0;
 	case OPT_HIST:
 		o->hist = true;
 		return 0;
@@ -443,6 +450,8 @@ static int group_values(const struct perf_options *o)
 {
 	if (o->count && o->seconds)
 		return wrong("-n or --time, not both");
+	if (o->no_repair && o->unordered)
+		return wrong("--no-repair or --unordered, not both");
 	if ((uint64_t)o->rate * o->seconds > PERF_COUNT_MAX)
 		return wrong("--time %u: at most %u messages", o->seconds,
 			     PERF_COUNT_MAX);

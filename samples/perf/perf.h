@@ -67,7 +67,7 @@ struct perf_options {
 	uint32_t seconds;	/* 0: the default */
 	uint32_t subscribers;
 	double drop;		/* percent of the datagrams */
-	bool no_repair;
+	bool no_repair, unordered;
 };
 
 /* Returns 0, or an exit status + 1. */

@@ -32,6 +32,8 @@ static const char usage[] =
 "      --max-message=BYTES largest message; 1 MB, at most 16 MB\n"
 "      --raw               plain datagrams, of programs without rdmamsg\n"
 "      --repair            ask publishers for what is missing\n"
+"      --unordered         with --repair: write each message when it is whole,\n"
+"                          also before an earlier one that is repaired\n"
 "      --backlog=N         with --repair: the last N messages of each publisher\n"
 "                          that has kept them, first\n"
 "      --key-file=FILE     the key of the group: who has another sees nothing\n"
@@ -60,6 +62,7 @@ static const struct option names[] = {
 	{ "max-message", required_argument, NULL, OPT_MAX },
 	{ "raw", no_argument, NULL, OPT_RAW },
 	{ "repair", no_argument, NULL, OPT_REPAIR },
+	{ "unordered", no_argument, NULL, OPT_UNORDERED },
 	{ "backlog", required_argument, NULL, OPT_BACKLOG },
 	{ "key-file", required_argument, NULL, OPT_KEY_FILE },
 	{ "json", no_argument, NULL, OPT_JSON },

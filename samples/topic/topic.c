@@ -260,6 +260,9 @@ void options_parse(int argc, char **argv, const struct program *p)
 		case OPT_REPAIR:
 			options.flags |= RDMAMSG_GROUP_REPAIR;
 			break;
+		case OPT_UNORDERED:
+			options.flags |= RDMAMSG_GROUP_UNORDERED;
+			break;
 		case OPT_CONFIRM:
 			options.confirm = (uint32_t)
 				number(optarg, 1, 254, "--confirm");
@@ -313,6 +316,10 @@ void options_parse(int argc, char **argv, const struct program *p)
 	if (options.backlog && !(options.flags & RDMAMSG_GROUP_REPAIR))
 		errx(WRONG_USE, "--backlog needs --repair: without it "
 		     "publishers keep nothing");
+	if (options.flags & RDMAMSG_GROUP_UNORDERED &&
+	    !(options.flags & RDMAMSG_GROUP_REPAIR))
+		errx(WRONG_USE, "--unordered needs --repair: without it no "
+		     "message waits for another");
 	if (options.flow && !(options.flags & RDMAMSG_GROUP_REPAIR))
 		errx(WRONG_USE, "--flow needs --repair: without it subscribers "
 		     "do not report");

@@ -44,6 +44,7 @@ struct end {
 	struct rdmamsg_group_flushed flushed;	/* the last one */
 	uint32_t backlogs, backlog, less;	/* calls; the last one's */
 	uint32_t marked;			/* messages */
+	uint32_t early, late;			/* likewise, if unordered */
 	uint32_t laggards, writable;		/* calls */
 	struct rdmamsg_group_member laggard;	/* the last one */
 };
@@ -55,6 +56,7 @@ static const char *join_at = GROUP;
 static const char *join_from;	/* of all members, or NULL */
 static uint32_t recv_depth;	/* likewise, or 0 */
 static uint32_t history;	/* of the publisher, or 0 */
+static bool unordered;		/* the members have no order */
 
 static inline uint32_t length_of(uint32_t number)
 {
@@ -91,10 +93,12 @@ static inline void on_message(struct rdmamsg_group *group,
 {
 	struct end *m = rdmamsg_group_user(group);
 
-	m->bad |= msg->number != m->due ||
+	m->bad |= (msg->number != m->due && !unordered) ||
 		  msg->len != length_of(msg->number) ||
 		  memcmp(msg->data, content + msg->number % 256, msg->len);
-	m->due = msg->number + 1;
+	m->early += msg->number > m->due;
+	m->late += msg->number < m->due;
+	m->due = msg->number < m->due ? m->due : msg->number + 1;
 	m->messages++;
 	m->bad |= msg->is_backlog && m->marked == m->backlog;
 	m->marked += msg->is_backlog != 0;

@@ -44,6 +44,30 @@ static void repair__of_what_is_lost_IS_COMPLETE(void **state)
 	}
 }
 
+/* All messages are whole at once but the lost one, which follows them. */
+static void repair__unordered_HOLDS_UP_NOTHING(void **state)
+{
+	const uint32_t rounds = 20;
+
+	unordered = true;
+	join_all(RDMAMSG_GROUP_REPAIR | RDMAMSG_GROUP_UNORDERED);
+	for (uint32_t k = 1; k <= rounds; k++) {
+		set_faults(1000000, 0, 0);
+		publish(1);
+		set_faults(0, 0, 0);
+		publish(1);
+		for (int i = 1; i <= SUBSCRIBERS; i++) {
+			WAIT_FOR(all[i].messages == published);
+			assert_int_equal(all[i].early, k);
+			assert_int_equal(all[i].late, k);
+			assert_int_equal(all[i].gaps, 0);
+			assert_false(all[i].bad);
+		}
+	}
+	end_all();
+	unordered = false;
+}
+
 static void loss__without_repair_IS_IN_A_GAP(void **state)
 {
 	const uint32_t count = 10000;
@@ -65,6 +89,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(repair__of_what_is_lost_IS_COMPLETE),
+		cmocka_unit_test(repair__unordered_HOLDS_UP_NOTHING),
 		cmocka_unit_test(loss__without_repair_IS_IN_A_GAP),
 	};
 
