@@ -47,7 +47,8 @@ for target in "$@"; do
 			-exec grep -L '^int main' {} +) ;;
 	team)	sources=$top/lib/wire/team.c ;;
 	word)	sources=$top/lib/wire/word.c ;;
-	frame)	sources="$top/lib/wire/frame.c $top/lib/group/stream.c" ;;
+	frame)	sources="$top/lib/wire/frame.c $top/lib/group/stream.c"
+		sources="$sources $top/lib/group/parity.c" ;;
 	*)	sources="$top/lib/wire/proto.c $top/lib/wire/hello.c $top/lib/wire/oob_record.c"
 		sources="$sources $top/lib/wire/path.c $top/lib/wire/resume.c"
 		sources="$sources $top/lib/wire/addresses.c $top/lib/wire/dc_frame.c" ;;
