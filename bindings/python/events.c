@@ -101,9 +101,10 @@ size_t pyr_take(struct pyr_queue *q, struct pyr_batch *batch)
 	q->in = q->out;
 	q->in.count = q->in.bytes = 0;
 	q->out = taken;
-	*batch = (struct pyr_batch){ taken.events, taken.count, taken.arena,
-				     taken.bytes, q->lost };
-	q->lost = 0;
+	*batch = (struct pyr_batch){
+		.events = taken.events, .count = taken.count,
+		.arena = taken.arena, .bytes = taken.bytes, .lost = q->lost,
+	};
 	return taken.count;
 }
 

@@ -67,13 +67,17 @@ struct pyr_published {
 	uint32_t zero;
 };
 
-/* Events that Python has taken, valid until the next pyr_take(). */
+/*
+ * Events that Python has taken, valid until the next pyr_take(). next counts
+ * those that it has handled: Ctrl-C may leave some, for the next time.
+ */
 struct pyr_batch {
 	const struct pyr_event *events;
 	size_t count;
+	size_t next;
 	const char *arena;
 	size_t bytes;
-	int lost;		/* 1: there was no memory for an event */
+	int lost;		/* 1, for ever: no memory for an event */
 };
 
 struct pyr_queue;

@@ -85,7 +85,7 @@ class Endpoint(EndpointBase):
             self._wait(lambda: self._inbox, timeout, "receiving")
             if not self._inbox:
                 raise self._why()
-        return self._inbox.popleft()
+        return self._next()
 
     def __iter__(self) -> Iterator[Message]:
         """Messages until the peer closes."""
@@ -166,11 +166,11 @@ class Listener(ListenerBase):
     def request(self, timeout: float | None = None) -> Request:
         """The next request, to accept(), reject() or look at."""
         self._handle()
-        self._core._drive(lambda: self._requests or self._listener is None,
+        self._core._drive(lambda: self._inbox or self._listener is None,
                           timeout, "waiting for a request")
-        if not self._requests:
+        if not self._inbox:
             raise ClosedError(errno.EBADF, "the listener is closed")
-        return self._requests.popleft()
+        return self._next()
 
     def accept(self, request: Request | None = None, *,
                timeout: float | None = None,
@@ -202,7 +202,7 @@ class Group(GroupBase):
                           "receiving")
         if not self._inbox:
             raise self._why()
-        return self._inbox.popleft()
+        return self._next()
 
     def publish(self, data: Buffer, timeout: float | None = None) -> None:
         """Sends a copy to all members."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ._errors import (
     ClosedError, Forked, NoResources, TimedOut, WrongThread, check, error,
 )
-from ._message import Message, owned
+from ._message import Message, owned_once
 from ._options import ContextOptions, chosen, fill, new
 from ._rdmamsg import ffi, lib
 
@@ -40,7 +40,9 @@ _forks = 0
 class Target(Protocol):
     """An object that events are for."""
 
-    def _on_message(self, message: Message) -> None: ...
+    _inbox: deque[Any]
+
+    def _on_message(self) -> None: ...
     def _on_event(self, kind: int, status: int, value: int, obj: int,
                   data: bytes) -> None: ...
 
@@ -57,6 +59,11 @@ class Core:
         self._last_id = 0
         self._regions: set[Region] = set()  # until destroyed: memory in use
         self._calls: deque[Callable[[], object]] = deque()
+        # of the event that is being given: see _give()
+        self._called: list[Callable[[], object]] = []
+        self._queued: tuple[deque[Any], Any] | None = None
+        self._lent: list[Any] = []
+        self._dropped: deque[int] = deque()  # requests that nobody answers
         filled = fill(chosen(ContextOptions, options))
         self._queue = ffi.gc(_made(lib.pyr_queue_new()), lib.pyr_queue_free)
         self._batch = ffi.new("struct pyr_batch *")
@@ -84,8 +91,8 @@ class Core:
         self._run_calls()
 
     def _close(self) -> None:
-        ctx, self._ctx = self._ctx, None
         lib.pyr_closing(self._queue)
+        ctx, self._ctx = self._ctx, None
         lib.rdmamsg_close(ctx)
         self._take()
         for target in list(self._targets.values()):
@@ -137,39 +144,77 @@ class Core:
     def _take(self) -> int:
         """Gives the events to their objects. Calls nothing of the program."""
         batch = self._batch
-        count: int = lib.pyr_take(self._queue, batch)
+        count = self._give() if batch.next < batch.count else 0
+        if self._dropped:
+            self._reject_dropped()
+        lib.pyr_take(self._queue, batch)
         if batch.lost and self._ctx is not None:
             self._close()
             raise NoResources(errno.ENOMEM, "no memory for an event: the "
                               "context is closed, so that nobody waits for it")
-        if not count:
+        return count + self._give()
+
+    def _give(self) -> int:
+        """Gives what is left of the batch.
+
+        Ctrl-C raises after a call, and where a function or a turn of a loop
+        begins. An event that it interrupts is given again, so handlers may
+        run twice. What must happen once, an append, is done here by +=, and
+        no call follows until the event is counted.
+        """
+        batch = self._batch
+        first: int = batch.next
+        count: int = batch.count
+        number = first
+        if first == count:
             return 0
         targets = self._targets
         arena = ffi.buffer(batch.arena, batch.bytes) if batch.bytes else b""
-        events = ffi.buffer(batch.events, count * _EVENT.size)
-        for kind, status, id_, value, obj, size in _EVENT.iter_unpack(events):
-            target = targets.get(id_)
-            if kind == _MESSAGE:
-                if target is not None:
-                    target._on_message(
-                        Message(value, arena[obj:obj + size], None))
-            elif kind == _LENT:
-                message = Message(value, None, owned(obj))
-                if target is not None:
-                    target._on_message(message)
-            else:
-                data = arena[obj:obj + size] if size else b""
-                self._other(target, kind, status, value, obj, data)
-        return count
+        events = ffi.buffer(batch.events + first,
+                            (count - first) * _EVENT.size)
+        try:
+            for kind, status, id_, value, obj, size in \
+                    _EVENT.iter_unpack(events):
+                target = targets.get(id_)
+                if kind == _MESSAGE:
+                    if target is not None:
+                        message = Message(value, arena[obj:obj + size], None)
+                        target._on_message()
+                        target._inbox += (message,)
+                elif kind == _LENT:
+                    if not self._lent:
+                        self._lent += owned_once(obj)
+                    message = Message(value, None, self._lent[0])
+                    if target is not None:
+                        target._on_message()
+                        target._inbox += (message,)
+                    self._lent = []
+                else:
+                    data = arena[obj:obj + size] if size else b""
+                    self._called, self._queued = [], None
+                    self._other(target, kind, status, value, obj, data)
+                    self._calls += self._called
+                    if self._queued is not None:
+                        inbox, one = self._queued
+                        inbox += (one,)
+                number += 1
+        finally:
+            batch.next = number
+        return count - first
 
     def _other(self, target: Target | None, kind: int, status: int, value: int,
                obj: int, data: bytes) -> None:
         if kind == lib.PYR_COMPLETE or kind == lib.PYR_LATE:
-            operation = self._operations.pop(value, None)
+            operation = self._operations.get(value)
             if operation is not None:
                 operation.finish(status)
+                del self._operations[value]
+        elif kind == lib.PYR_DEVICE:
+            self._on_context_event(kind, status, value, obj, data)
         elif target is not None:
             target._on_event(kind, status, value, obj, data)
+        elif kind == lib.PYR_REQUEST:
+            self._queue_in(self._dropped, obj)  # its listener is closed
         else:
             self._on_context_event(kind, status, value, obj, data)
 
@@ -181,12 +226,34 @@ class Core:
               *args: object) -> None:
         """Calls a callback of the program when the events are handled."""
         if function is not None:
-            self._calls.append(functools.partial(function, *args))
+            self._called.append(functools.partial(function, *args))
+
+    def _queue_in(self, inbox: deque[Any], one: object) -> None:
+        """Appends when the event is handled."""
+        self._queued = inbox, one
 
     def _run_calls(self) -> None:
         """What a callback raises, the driving call raises."""
         while self._calls:
-            self._calls.popleft()()
+            call = self._calls[0]
+            del self._calls[0]
+            call()
+
+    # ---- requests that nobody answers ----------------------------------
+
+    def _drop_request(self, pointer: int) -> None:
+        """Rejects a request, in the context's thread: now or soon."""
+        if self._ctx is None or self._forks != _forks:
+            return
+        self._dropped.append(pointer)
+        if self._thread == threading.get_ident():
+            self._reject_dropped()
+
+    def _reject_dropped(self) -> None:
+        while self._dropped and self._ctx is not None:
+            request = ffi.cast("struct rdmamsg_request *", self._dropped[0])
+            del self._dropped[0]
+            lib.rdmamsg_request_reject(request, ffi.NULL, 0)
 
     # ---- ids, operations ----------------------------------------------
 
@@ -216,6 +283,10 @@ class Core:
         """Handles events until done() is true. TimedOut, KeyboardInterrupt."""
         end = None if timeout is None else time.monotonic() + timeout
         main = threading.current_thread() is threading.main_thread()
+        if not done():
+            self._handle()
+            self._take()  # what Ctrl-C has left
+            self._run_calls()
         while not done():
             left = -1
             if end is not None:

@@ -110,14 +110,16 @@ class EndpointBase(_onesided.OneSided):
             check(begin(at, ret))
         except BaseException:
             del self._core._targets[self._id]
+            if ret[0] != ffi.NULL:  # Ctrl-C
+                lib.rdmamsg_ep_abort(ret[0])
             raise
         self._ep = ret[0]
         lib.rdmamsg_ep_hold(self._ep)
 
     # ---- events --------------------------------------------------------
 
-    def _on_message(self, message: Message) -> None:
-        self._inbox.append(message)
+    def _on_message(self) -> None:
+        """A message comes next."""
         self._wake_reader()
 
     def _on_event(self, kind: int, status: int, value: int, obj: int,
@@ -129,10 +131,8 @@ class EndpointBase(_onesided.OneSided):
             self._connected = True
             self._peer_data = self._read_peer_data()
             self._wake_all()
-        elif kind == lib.PYR_CLOSED:
-            self._ended(read_reason(lib.rdmamsg_ep_reason(self._ep)))
-        elif kind == lib.PYR_SHUTDOWN and self._ep is not None:
-            self._ended(read_reason(lib.rdmamsg_ep_reason(self._ep)))
+        elif kind in (lib.PYR_CLOSED, lib.PYR_SHUTDOWN):
+            self._ended()
         elif kind == lib.PYR_PATH:
             change, port, alternate, ms, repeated = _PATH.unpack_from(data)
             call(self.on_path, PathEvent(change, port, alternate, ms, repeated,
@@ -151,12 +151,19 @@ class EndpointBase(_onesided.OneSided):
             return b""
         return bytes(ffi.buffer(data, size[0]))
 
-    def _ended(self, reason: Reason) -> None:
-        ep, self._ep = self._ep, None
-        self._reason = reason
-        self._core._targets.pop(self._id, None)
-        lib.rdmamsg_ep_release(ep)
+    def _ended(self) -> None:
+        if self._ep is not None:
+            self._reason = read_reason(lib.rdmamsg_ep_reason(self._ep))
+            ep, self._ep = self._ep, None
+            lib.rdmamsg_ep_release(ep)
         self._wake_all()
+        self._core._targets.pop(self._id, None)
+
+    def _next(self) -> Message:
+        """Takes the first message, which Ctrl-C cannot lose."""
+        message = self._inbox[0]
+        del self._inbox[0]
+        return message
 
     def _wake_reader(self) -> None:
         """A message has come."""
@@ -333,13 +340,15 @@ class EndpointBase(_onesided.OneSided):
         """Begins an operation that ends with on_complete. None: no room."""
         ep = self._handle()
         operation = self._core._begin(keep)
-        accepted = False
         try:
-            accepted = _accepted(call(ep, operation.cookie))
-        finally:
-            if not accepted:
-                self._core._drop(operation)
-        return operation if accepted else None
+            result = call(ep, operation.cookie)
+        except (TypeError, ValueError, OverflowError):
+            self._core._drop(operation)
+            raise
+        # after Ctrl-C the library may have accepted it, and use the memory
+        if result:
+            self._core._drop(operation)
+        return operation if _accepted(result) else None
 
     def _cancel(self, operation: Operation) -> None:
         """Takes a send back if it has not begun."""

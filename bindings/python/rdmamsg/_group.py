@@ -15,7 +15,6 @@ from ._buffer import Buffer, readable
 from ._core import Core, as_dict, stats_dict
 from ._errors import ClosedError, Error, check, error
 from ._listener import c_text
-from ._message import Message
 from ._options import GroupOptions, chosen, fill, new
 from ._rdmamsg import ffi, lib
 
@@ -139,12 +138,13 @@ class GroupBase:
             return error(*self._error)
         return ClosedError(errno.ESHUTDOWN, "the group was left")
 
-    def _on_message(self, message: Message) -> None:
+    def _on_message(self) -> None:
         raise NotImplementedError
 
     def _on_event(self, kind: int, status: int, value: int, obj: int,
                   data: bytes) -> None:
         call = self._core._call
+        self._wake()
         if kind == lib.PYR_PUBLISHED:
             self._arrived(data)
         elif kind == lib.PYR_GROUP_WRITABLE:
@@ -169,15 +169,20 @@ class GroupBase:
             self._error = status, data.decode()
             self._group = None
             self._core._targets.pop(self._id, None)
-        self._wake()
+
+    def _next(self) -> Published:
+        """Takes the first message, which Ctrl-C cannot lose."""
+        message = self._inbox[0]
+        del self._inbox[0]
+        return message
 
     def _arrived(self, data: bytes) -> None:
         sender, number, _imm, _has_imm, _qp, old, _ = _HEAD.unpack_from(data)
+        message = Published(data[_HEAD.size:], sender, number, bool(old))
         if len(self._inbox) >= _LIMIT:
             self._dropped += 1
-            return
-        self._inbox.append(Published(data[_HEAD.size:], sender, number,
-                                     bool(old)))
+        else:
+            self._core._queue_in(self._inbox, message)
 
     def _wake(self) -> None:
         """Something has happened."""

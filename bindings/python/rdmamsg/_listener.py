@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from ._buffer import readable
 from ._core import Core, stats_dict
 from ._endpoint import EndpointBase, address_of
 from ._errors import ClosedError, Error, check, error
-from ._message import Message
 from ._onesided import Key, Region
 from ._options import EndpointOptions, ListenOptions, chosen, fill
 from ._rdmamsg import ffi, lib
@@ -27,11 +27,20 @@ class ListenFlag(enum.IntFlag):
 
 
 class Request:
-    """A peer asks for a connection. Accept or reject it, once."""
+    """A peer asks for a connection. Accept or reject it, once.
+
+    A request that the program drops is rejected.
+    """
 
     def __init__(self, listener: ListenerBase, pointer: int) -> None:
         self._listener = listener
         self._req: Any = ffi.cast("struct rdmamsg_request *", pointer)
+        self._taken = False  # the listener does not have it any more
+
+    def __del__(self) -> None:
+        if self._taken and self._req is not None:
+            self._listener._core._drop_request(
+                int(ffi.cast("uintptr_t", self._req)))
 
     def _handle(self) -> Any:
         self._listener._core._handle()
@@ -76,8 +85,10 @@ class Request:
 
     def reject(self, data: bytes = b"") -> None:
         """Rejects the request. The peer's Rejected.reason has the data."""
+        memory = readable(data)
+        size = len(memory)
         handle, self._req = self._handle(), None
-        check(lib.rdmamsg_request_reject(handle, data, len(data)))
+        check(lib.rdmamsg_request_reject(handle, memory, size))
 
     def _take(self) -> Any:
         handle, self._req = self._handle(), None
@@ -105,7 +116,7 @@ class ListenerBase:
                  options: ListenOptions | None) -> None:
         self._core = core
         self._endpoint = chosen(EndpointOptions, endpoint)
-        self._requests: deque[Request] = deque()
+        self._inbox: deque[int] = deque()  # requests
         filled = fill(chosen(ListenOptions, options))
         handle = core._handle()
         self._id = core._add(self)
@@ -127,26 +138,37 @@ class ListenerBase:
             raise ClosedError(errno.EBADF, "the listener is closed")
         return self._listener
 
-    def _on_message(self, message: Message) -> None:
+    def _on_message(self) -> None:
         raise NotImplementedError
 
     def _on_event(self, kind: int, status: int, value: int, obj: int,
                   data: bytes) -> None:
         if kind == lib.PYR_REQUEST:
-            self._requests.append(Request(self, obj))
-            self._wake()
+            self._requested()
+            self._core._queue_in(self._inbox, obj)
         elif kind == lib.PYR_LISTEN_FAILED:
             self._core._call(self.on_failed, error(
                 status, "the listener's device was removed"))
         elif kind == lib.PYR_ACCEPT_FAILED:
-            warnings.warn(f"rdmamsg: not accepted: {data.decode()}",
-                          RuntimeWarning, 2)
+            self._core._call(
+                warnings.warn, f"rdmamsg: not accepted: {data.decode()}",
+                RuntimeWarning, 2)
         elif kind == lib.PYR_SHUTDOWN:
             self._listener = None
             self._wake()
 
     def _wake(self) -> None:
-        """A request has come, or the listener is closed."""
+        """The listener is closed."""
+
+    def _requested(self) -> None:
+        """A request comes next."""
+
+    def _next(self) -> Request:
+        """Takes the first request, which Ctrl-C cannot lose."""
+        request = Request(self, self._inbox[0])
+        del self._inbox[0]
+        request._taken = True
+        return request
 
     @property
     def port(self) -> int:
@@ -175,8 +197,8 @@ class ListenerBase:
             return
         handle = self._handle()
         self._listener = None
-        while self._requests:
-            self._requests.popleft().reject()
+        while self._inbox:
+            self._next().reject()
         lib.rdmamsg_listener_close(handle)
         self._core._targets.pop(self._id, None)
         self._wake()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ._rdmamsg import ffi, lib
@@ -86,6 +87,12 @@ class OutMessage:
 def owned(pointer: Any) -> Any:
     """The message, with a destructor that any thread may run."""
     return ffi.gc(ffi.cast("void *", pointer), lib.pyr_msg_free)
+
+
+def owned_once(pointer: int) -> Iterable[Any]:
+    """The same for ``list +=``, which no Ctrl-C can interrupt: it frees the
+    message never or once."""
+    return map(ffi.gc, (ffi.cast("void *", pointer),), (lib.pyr_msg_free,))
 
 
 def lent(msg: Any) -> memoryview:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import enum
 import errno
+from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
 from ._buffer import Buffer, readable, writable
 from ._core import Core
 from ._errors import Canceled, ClosedError, Error, check, error, text_of
-from ._message import Message
 from ._options import EndpointOptions, chosen, fill, new
 from ._rdmamsg import ffi, lib
 
@@ -52,6 +52,7 @@ class Team:
         options = chosen(TeamOptions, options)
         self._core = core
         self._keep: list[Any] = []
+        self._inbox: deque[Any] = deque()
         self.rank = rank  #: of this process
         self.size = len(addresses)  #: number of members
         self._busy = True
@@ -85,7 +86,7 @@ class Team:
             raise ClosedError(errno.EBADF, "the team is destroyed")
         return self._team
 
-    def _on_message(self, message: Message) -> None:
+    def _on_message(self) -> None:
         raise NotImplementedError
 
     def _on_event(self, kind: int, status: int, value: int, obj: int,

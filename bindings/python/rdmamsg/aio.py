@@ -63,6 +63,14 @@ class Context(_blocking.Context):
                 "exception": err})
             if self._calls and not self.closed:
                 self._loop.call_soon(self._on_readable)
+        except BaseException:
+            self._loop.call_soon(self._go_on)
+            raise
+
+    def _go_on(self) -> None:
+        """Handles what Ctrl-C has left, if the program runs on."""
+        if not self.closed:
+            self._on_readable()
 
     # ---- tasks that wait -----------------------------------------------
 
@@ -77,8 +85,8 @@ class Context(_blocking.Context):
     def _resume(self, future: asyncio.Future[None], _: object = None) -> None:
         """Ends the wait of a task that still waits."""
         if not future.done():
-            future.set_result(None)
             self._due += 1
+            future.set_result(None)
 
     def _spin(self) -> None:
         """Polls for spin_us before a task waits: a turn of the loop costs more
@@ -88,8 +96,12 @@ class Context(_blocking.Context):
             return
         self._uncork()
         self._spins += 1
-        check(lib.pyr_spin(self._handle(), self._queue, self._spin_us))
-        self._take()
+        try:
+            check(lib.pyr_spin(self._handle(), self._queue, self._spin_us))
+            self._take()
+        except KeyboardInterrupt:
+            self._loop.call_soon(self._go_on)
+            raise
         if self._calls:
             self._loop.call_soon(self._on_readable)
 
@@ -279,7 +291,7 @@ class Endpoint(EndpointBase):
             self._context._spin()
             if not self._inbox and self._ep is not None:
                 await self._reader.wait()
-        return self._inbox.popleft()
+        return self._next()
 
     def __aiter__(self) -> AsyncIterator[Message]:
         """Messages until the peer closes."""
@@ -422,9 +434,14 @@ class Server(ListenerBase):
         super().__init__(core, host, service, endpoint, options)
 
     def _wake(self) -> None:
-        while self._requests:
-            self._core._call(self._answer, self._requests.popleft())
         self._state.wake()
+
+    def _requested(self) -> None:
+        self._core._call(self._answer_next)
+
+    def _answer_next(self) -> None:
+        if self._inbox:
+            self._answer(self._next())
 
     def _answer(self, request: Request) -> None:
         """The program may reject the request. All others are accepted."""
@@ -573,7 +590,7 @@ class Group(GroupBase):
         await self._until(lambda: self._inbox or self._group is None)
         if not self._inbox:
             raise self._why()
-        return self._inbox.popleft()
+        return self._next()
 
     def __aiter__(self) -> AsyncIterator[Published]:
         return self

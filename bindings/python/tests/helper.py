@@ -10,7 +10,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 
+from typing import Any
+
 import rdmamsg
+from rdmamsg._rdmamsg import ffi
 
 HOST = "127.0.0.1"
 # iWARP has no multicast, no atomic operations, and no partitions
@@ -79,6 +82,24 @@ def connected(serve: Callable[[rdmamsg.Listener], object] = echo,
     with serving(serve) as port, rdmamsg.Context() as ctx:
         with ctx.connect(HOST, port, timeout=BOUND, options=options) as ep:
             yield ep
+
+
+def feed(core: rdmamsg.Context, *events: tuple[Any, ...]) -> None:
+    """Lets the core find events: (kind, target, status, value, obj, data)."""
+    batch, arena = core._batch, b""
+    assert batch.next == batch.count
+    array = ffi.new("struct pyr_event[]", len(events))
+    for at, event in zip(array, events):
+        kind, target, status, value, obj, data = event + ((None, 0, 0, 0, b"")[
+            len(event) - 1:])
+        at.kind, at.status, at.value = kind, status, value
+        at.id = target._id if target else 0
+        at.object, at.len = len(arena) if data else obj, len(data)
+        arena += data
+    memory = ffi.new("char[]", arena or b"-")
+    core._fed = array, memory  # type: ignore[attr-defined]
+    batch.events, batch.count, batch.next = array, len(events), 0
+    batch.arena, batch.bytes = memory, len(arena)
 
 
 def child(program: str, *arguments: str) -> subprocess.Popen[str]:
