@@ -24,6 +24,7 @@ from ._options import ContextOptions, chosen, fill, new
 from ._rdmamsg import ffi, lib
 
 if TYPE_CHECKING:
+    from ._endpoint import EndpointBase
     from ._onesided import Region
 
 _EVENT = struct.Struct("IiQQQQ")
@@ -64,6 +65,7 @@ class Core:
         self._queued: tuple[deque[Any], Any] | None = None
         self._lent: list[Any] = []
         self._dropped: deque[int] = deque()  # requests that nobody answers
+        self._full: set[EndpointBase] = set()  # those with a full inbox
         filled = fill(chosen(ContextOptions, options))
         self._queue = ffi.gc(_made(lib.pyr_queue_new()), lib.pyr_queue_free)
         self._batch = ffi.new("struct pyr_batch *")
@@ -101,6 +103,7 @@ class Core:
         for operation in list(self._operations.values()):
             operation.finish(-errno.ECANCELED)
         self._operations.clear()
+        self._full.clear()
         for region in list(self._regions):
             region._forget()
 
@@ -152,7 +155,11 @@ class Core:
             self._close()
             raise NoResources(errno.ENOMEM, "no memory for an event: the "
                               "context is closed, so that nobody waits for it")
-        return count + self._give()
+        count += self._give()
+        if self._full and self._ctx is not None:
+            for ep in list(self._full):
+                ep._check_end()
+        return count
 
     def _give(self) -> int:
         """Gives what is left of the batch.

@@ -25,6 +25,7 @@ from ._options import EndpointOptions, Filled, chosen, fill, new
 from ._rdmamsg import ffi, lib
 
 _COPY_MAX = 65536  # the library's default of max_copy
+_INBOX = 256  # messages that wait for the program before the peer waits
 
 
 class EndpointFlag(enum.IntFlag):
@@ -90,6 +91,9 @@ class EndpointBase(_onesided.OneSided):
         self._core = core
         self._ep: Any = None
         self._inbox: deque[Message] = deque()
+        self._full = False  # the inbox: paused by the binding
+        self._paused = False  # by the program
+        self._closing = False  # seen while the inbox was full
         self._connected = False
         self._reason: Reason | None = None
         self._peer_data = b""
@@ -121,6 +125,24 @@ class EndpointBase(_onesided.OneSided):
     def _on_message(self) -> None:
         """A message comes next."""
         self._wake_reader()
+        if len(self._inbox) >= _INBOX - 1 and self._ep is not None and \
+                not self._full and not self._closing:
+            self._full = True
+            self._core._full.add(self)
+            lib.rdmamsg_ep_pause(self._ep)
+
+    def _inbox_free(self) -> None:
+        self._full = False
+        self._core._full.discard(self)
+        if self._ep is not None and not self._paused:
+            lib.rdmamsg_ep_resume(self._ep)
+
+    def _check_end(self) -> None:
+        """The end of a connection does not wait for a full inbox."""
+        self._closing = self._ep is None or lib.rdmamsg_ep_state(
+            self._ep) in (lib.RDMAMSG_CLOSING, lib.RDMAMSG_CLOSED)
+        if self._closing:
+            self._inbox_free()
 
     def _on_event(self, kind: int, status: int, value: int, obj: int,
                   data: bytes) -> None:
@@ -161,6 +183,10 @@ class EndpointBase(_onesided.OneSided):
 
     def _next(self) -> Message:
         """Takes the first message, which Ctrl-C cannot lose."""
+        if self._full and len(self._inbox) <= _INBOX // 2 + 1:
+            if self._ep is not None:
+                self._handle()
+            self._inbox_free()
         message = self._inbox[0]
         del self._inbox[0]
         return message
@@ -245,10 +271,13 @@ class EndpointBase(_onesided.OneSided):
     def pause(self) -> None:
         """Delivers nothing until resume(), so that the peer stops."""
         check(lib.rdmamsg_ep_pause(self._handle()))
+        self._paused = True
 
     def resume(self) -> None:
         """Ends pause()."""
-        check(lib.rdmamsg_ep_resume(self._handle()))
+        ep, self._paused = self._handle(), False
+        if not self._full:
+            check(lib.rdmamsg_ep_resume(ep))
 
     def migrate(self, **where: int | str) -> None:
         """Moves to another path: struct rdmamsg_migrate_options."""

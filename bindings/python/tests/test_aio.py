@@ -84,6 +84,32 @@ class Messages(Case):
         self.assertEqual(got, [number for number, task in enumerate(tasks)
                                if task not in dropped])
 
+    async def test_a_slow_handler_slows_its_peer(self) -> None:
+        served: list[aio.Endpoint] = []
+        go = asyncio.Event()
+        got: list[int] = []
+
+        async def slow(ep: aio.Endpoint) -> None:
+            served.append(ep)
+            await go.wait()
+            async for message in ep:
+                got.append(message.tag)
+
+        async def send(ep: aio.Endpoint) -> None:
+            for number in range(3000):
+                await ep.send(b"x", number)
+        async with rdmamsg.serve(slow, HOST) as server, \
+                rdmamsg.connect(HOST, server.port) as ep, \
+                asyncio.timeout(BOUND):
+            task = asyncio.create_task(send(ep))
+            while not (ep._senders and served and served[0]._full):
+                self.assertFalse(task.done())
+                await asyncio.sleep(0.01)
+            self.assertLess(len(served[0]._inbox), 512)
+            go.set()
+            await task
+        self.assertEqual(got, list(range(3000)))
+
     async def test_large_sends_together(self) -> None:
         async with rdmamsg.serve(echo, HOST) as server, \
                 rdmamsg.connect(HOST, server.port) as ep:

@@ -190,6 +190,81 @@ class Memory(unittest.TestCase):
             self.assertEqual(bytes(ep.recv(BOUND)), b"all")
 
 
+    def test_a_program_that_does_not_receive(self) -> None:
+        def late(listener: rdmamsg.Listener) -> None:
+            ep = listener.accept(timeout=BOUND)
+            while not go.is_set():
+                listener._core.wait(0.01)
+            self.assertGreaterEqual(len(ep._inbox), 256)
+            self.assertLess(len(ep._inbox), 512)
+            self.assertEqual(ep.flow()["paused"], 1)
+            for number in range(2000):
+                self.assertEqual(ep.recv(BOUND).tag, number)
+            self.assertFalse(ep._full)
+            ep.send(b"all")
+            ep.close()
+        go = threading.Event()
+        with connected(late) as ep:
+            sent = 0
+            with self.assertRaises(rdmamsg.TimedOut):
+                while sent < 2000:
+                    ep.send(b"x", sent, timeout=0.5)
+                    sent += 1
+            go.set()
+            for number in range(sent, 2000):
+                ep.send(b"x", number, timeout=BOUND)
+            self.assertEqual(bytes(ep.recv(BOUND)), b"all")
+
+    def test_pause_beside_a_full_inbox(self) -> None:
+        def slow(listener: rdmamsg.Listener) -> None:
+            ep = listener.accept(timeout=BOUND)
+
+            def fill() -> None:
+                ep._core._drive(lambda: ep._full, BOUND, "filling")
+            fill()
+            ep.pause()
+            ep.resume()
+            self.assertEqual(ep.flow()["paused"], 1)
+            ep.pause()
+            while ep._full:
+                ep.recv(BOUND)
+            self.assertEqual(ep.flow()["paused"], 1)
+            ep.resume()
+            self.assertEqual(ep.flow()["paused"], 0)
+            fill()
+            while ep.recv(BOUND).tag < 1499:
+                pass
+            self.assertEqual(ep.flow()["paused"], 0)
+            ep.close()
+        with connected(slow) as ep:
+            for number in range(1500):
+                ep.send(b"x", number, timeout=BOUND)
+            with self.assertRaises(rdmamsg.Closed):
+                ep.recv(BOUND)
+
+    def test_ends_with_a_full_inbox(self) -> None:
+        for peer_closes in (False, True):
+            def full(listener: rdmamsg.Listener) -> None:
+                ep = listener.accept(timeout=BOUND)
+                ep._core._drive(lambda: ep._full, BOUND, "filling")
+                filled.set()
+                if peer_closes:
+                    ep._wait(lambda: False, BOUND, "the end")
+                else:
+                    ep.close(timeout=BOUND)
+                self.assertEqual([m.tag for m in ep], list(range(300)))
+            filled = threading.Event()
+            with self.subTest(peer_closes=peer_closes), \
+                    connected(full) as ep:
+                for number in range(300):
+                    ep.send(b"x", number, timeout=BOUND)
+                while not filled.is_set():
+                    ep._core.wait(0.01)
+                ep.close(timeout=BOUND)
+                assert ep.reason is not None
+                self.assertEqual(ep.reason.cause, rdmamsg.Cause.CLOSED)
+
+
 class Statistics(unittest.TestCase):
     def test_they_are_there(self) -> None:
         with connected() as ep:
