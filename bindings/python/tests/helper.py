@@ -34,16 +34,19 @@ def pattern(size: int) -> bytes:
 class Server(threading.Thread):
     """Runs serve(listener) with a context of its own."""
 
-    def __init__(self, serve: Callable[[rdmamsg.Listener], object]) -> None:
+    def __init__(self, serve: Callable[[rdmamsg.Listener], object],
+                 context: rdmamsg.ContextOptions | None) -> None:
         super().__init__(daemon=True)
         self._serve = serve
+        self._context = context
         self._ready = threading.Event()
         self.port = 0
         self.error: BaseException | None = None
 
     def run(self) -> None:
         try:
-            with rdmamsg.Context() as ctx, ctx.listen(0, HOST) as listener:
+            with rdmamsg.Context(self._context) as ctx, \
+                    ctx.listen(0, HOST) as listener:
                 self.port = listener.port
                 self._ready.set()
                 self._serve(listener)
@@ -54,9 +57,10 @@ class Server(threading.Thread):
 
 
 @contextlib.contextmanager
-def serving(serve: Callable[[rdmamsg.Listener], object]) -> Iterator[int]:
+def serving(serve: Callable[[rdmamsg.Listener], object],
+            context: rdmamsg.ContextOptions | None = None) -> Iterator[int]:
     """The port of a server, which must end without an error."""
-    server = Server(serve)
+    server = Server(serve, context)
     server.start()
     server._ready.wait(BOUND)
     yield server.port

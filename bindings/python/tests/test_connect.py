@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Connections: made, refused, rejected, closed, aborted, killed."""
 
+import errno
 import os
 import pickle
 import signal
@@ -71,20 +72,29 @@ class Connecting(unittest.TestCase):
             self.assertEqual(ep.peer_data, b"server")
 
     def test_pre_shared_key(self) -> None:
-        key = rdmamsg.ContextOptions(key=b"k" * 32)
-        other = rdmamsg.ContextOptions(key=b"o" * 32)
-
-        def accept(listener: rdmamsg.Listener) -> None:
-            with self.assertRaises(rdmamsg.Error):
-                listener.accept(timeout=BOUND)
+        def options(key: bytes | None) -> rdmamsg.ContextOptions:
+            return rdmamsg.ContextOptions(key=key)
         with self.assertRaises(rdmamsg.InvalidArgument):
-            rdmamsg.Context(rdmamsg.ContextOptions(key=b"short"))
-        with rdmamsg.Context(key) as server, rdmamsg.Context(other) as client:
-            listener = server.listen(0, HOST)
-            where = HOST, listener.port
-            self.assertFalse(client.closed)
-            with self.assertRaises(rdmamsg.TimedOut):
-                client.connect(*where, timeout=0.01)
+            rdmamsg.Context(options(b"short"))
+
+        def serve(listener: rdmamsg.Listener) -> None:
+            for which in ("another key", "no key"):
+                with self.assertRaisesRegex(rdmamsg.AuthFailed, which):
+                    listener.accept(timeout=BOUND)
+            echo(listener)
+        with serving(serve, options(b"k" * 32)) as port:
+            for wrong in (b"o" * 32, None):
+                with rdmamsg.Context(options(wrong)) as ctx:
+                    with self.assertRaises(rdmamsg.AuthFailed) as caught:
+                        ctx.connect(HOST, port, timeout=BOUND)
+                self.assertEqual(caught.exception.errno, errno.EACCES)
+                reason = caught.exception.reason
+                assert reason is not None
+                self.assertEqual(reason.cause, rdmamsg.Cause.AUTH)
+            with rdmamsg.Context(options(b"k" * 32)) as ctx, \
+                    ctx.connect(HOST, port, timeout=BOUND) as ep:
+                ep.send(b"secret")
+                self.assertEqual(bytes(ep.recv(BOUND)), b"secret")
 
 
 class Ends(unittest.TestCase):
