@@ -26,7 +26,7 @@ them: see rdmamsg(7).
 
 from . import _check  # noqa: F401  isort: skip
 from . import aio
-from ._blocking import Context, Endpoint, Group, Listener
+from ._blocking import Context, Endpoint, Group, Listener, Team
 from ._device import (
     Capability, How, capabilities, device, devices, gids, pkeys, port, topics,
     version,
@@ -48,7 +48,7 @@ from ._options import (
     NONE, ContextOptions, EndpointOptions, Failover, GroupOptions,
     ListenOptions, Tuning,
 )
-from ._team import Op, Team, TeamOptions
+from ._team import Op, TeamOptions
 from .aio import connect, join, serve
 
 __version__ = "0.1.0"

@@ -25,7 +25,7 @@ from ._options import (
     ContextOptions, EndpointOptions, GroupOptions, ListenOptions,
 )
 from ._rdmamsg import ffi, lib
-from ._team import Team, TeamOptions
+from ._team import Op, TeamBase, TeamOptions
 
 
 class Endpoint(EndpointBase):
@@ -233,6 +233,41 @@ class Group(GroupBase):
             self.leave()
 
 
+class Team(TeamBase):
+    """Connected processes. Context.team() makes it."""
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Waits for the operation that runs, and raises its error.
+
+        After a timeout the operation runs on, and wait() may be repeated.
+        """
+        self._core._drive(lambda: not self._busy, timeout, "the operation")
+        self._result()
+
+    def barrier(self, timeout: float | None = None) -> None:
+        """Returns after all members have called it."""
+        self._begin_barrier()
+        self.wait(timeout)
+
+    def broadcast(self, data: Buffer, root: int = 0,
+                  timeout: float | None = None) -> None:
+        """Copies data of member root to data of all others."""
+        self._begin_broadcast(data, root)
+        self.wait(timeout)
+
+    def allreduce(self, data: Buffer, op: Op = Op.ADD,
+                  timeout: float | None = None) -> None:
+        """Combines data of all members, in place. Elements of 8 bytes."""
+        self._begin_allreduce(data, op)
+        self.wait(timeout)
+
+    def __enter__(self) -> Team:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._leave()
+
+
 class Context(Core):
     """A context of one thread, and its blocking calls.
 
@@ -300,7 +335,11 @@ class Context(Core):
              options: TeamOptions | None = None) -> Team:
         """Connects the members of a team: "HOST:PORT" of each."""
         team = Team(self, addresses, rank, options)
-        team.wait(timeout)
+        try:
+            team.wait(timeout)
+        except BaseException:
+            team._leave()
+            raise
         return team
 
     def watch(self, device: str | None = None) -> None:

@@ -6,12 +6,15 @@ from __future__ import annotations
 import enum
 import errno
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ._buffer import Buffer, readable, writable
 from ._core import Core
-from ._errors import Canceled, ClosedError, Error, check, error, text_of
+from ._errors import (
+    Canceled, ClosedError, Error, MisuseError, check, error, text_of,
+)
 from ._options import EndpointOptions, chosen, fill, new
 from ._rdmamsg import ffi, lib
 
@@ -44,8 +47,8 @@ _TYPES: dict[str, int] = {
 }
 
 
-class Team:
-    """Connected processes. Context.team() makes it."""
+class TeamBase:
+    """Connected processes, without waiting."""
 
     def __init__(self, core: Core, addresses: list[str], rank: int,
                  options: TeamOptions | None) -> None:
@@ -56,6 +59,7 @@ class Team:
         self.rank = rank  #: of this process
         self.size = len(addresses)  #: number of members
         self._busy = True
+        self._number = 0  # of the operation, and its cookie
         self._status = 0
         ep = fill(chosen(EndpointOptions, options.endpoint))
         opts = new("struct rdmamsg_team_options")
@@ -92,16 +96,22 @@ class Team:
     def _on_event(self, kind: int, status: int, value: int, obj: int,
                   data: bytes) -> None:
         if kind == lib.PYR_DONE:
-            self._busy, self._status = False, status
+            if value == self._number:  # once: see Core._give()
+                self._ended(status)
         elif kind == lib.PYR_SHUTDOWN:
-            self._team, self._busy = None, False
-            self._status = -errno.ECANCELED
-            self._keep.clear()
+            self._team = None
+            self._ended(-errno.ECANCELED)
 
-    def wait(self, timeout: float | None = None) -> None:
-        """Waits for the operation that runs, and raises its error."""
-        self._core._drive(lambda: not self._busy, timeout, "the operation")
-        self._keep.clear()
+    def _ended(self, status: int) -> None:
+        self._busy, self._status = False, status
+        self._keep = []
+        self._wake()
+
+    def _wake(self) -> None:
+        """The operation has ended."""
+
+    def _result(self) -> None:
+        """Raises the error of an operation that has failed."""
         if self._status < 0:
             raise self._why()
 
@@ -113,35 +123,41 @@ class Team:
             return error(failure.error, text_of(failure.text))
         return error(self._status, "the operation has failed")
 
-    def _run(self, keep: object, result: int, timeout: float | None) -> None:
-        check(result)
+    def _begin(self, keep: object, call: Callable[[Any, Any], Any]) -> None:
+        """Begins an operation, which uses the memory until it ends."""
+        team = self._handle()
+        if self._busy:
+            raise MisuseError(errno.EBUSY, "an operation of the team runs: "
+                              "wait() waits for it")
+        self._keep = [keep]  # before the call: Ctrl-C may follow it
+        self._number += 1
         self._busy = True
-        self._keep = [keep]
-        self.wait(timeout)
+        try:
+            check(call(team, ffi.cast("void *", self._number)))
+        except Exception:
+            self._busy, self._keep = False, []
+            raise
 
-    def barrier(self, timeout: float | None = None) -> None:
-        """Returns after all members have called it."""
-        self._run(None, lib.rdmamsg_team_barrier(self._handle(), ffi.NULL),
-                  timeout)
+    def _begin_barrier(self) -> None:
+        self._begin(None, lambda team, cookie:
+                    lib.rdmamsg_team_barrier(team, cookie))
 
-    def broadcast(self, data: Buffer, root: int = 0,
-                  timeout: float | None = None) -> None:
-        """Copies data of member root to data of all others."""
+    def _begin_broadcast(self, data: Buffer, root: int) -> None:
         memory = readable(data) if root == self.rank else writable(data)
-        self._run(memory, lib.rdmamsg_team_broadcast(
-            self._handle(), memory, len(memory), root, ffi.NULL), timeout)
+        self._begin(memory, lambda team, cookie:
+                    lib.rdmamsg_team_broadcast(
+                        team, memory, len(memory), root, cookie))
 
-    def allreduce(self, data: Buffer, op: Op = Op.ADD,
-                  timeout: float | None = None) -> None:
-        """Combines data of all members, in place. Elements of 8 bytes."""
+    def _begin_allreduce(self, data: Buffer, op: Op) -> None:
         view = memoryview(data)
         if view.format not in _TYPES:
             raise TypeError(f"elements of format {view.format!r}: give int64, "
                             "uint64 or float64")
-        memory = writable(data)
-        self._run(memory, lib.rdmamsg_team_allreduce(
-            self._handle(), op, _TYPES[view.format], memory, memory,
-            len(memory) // view.itemsize, ffi.NULL), timeout)
+        memory, kind = writable(data), _TYPES[view.format]
+        count, op = len(memory) // view.itemsize, Op(op)
+        self._begin(memory, lambda team, cookie:
+                    lib.rdmamsg_team_allreduce(
+                        team, op, kind, memory, memory, count, cookie))
 
     def abort(self) -> None:
         """Fails the team at all members."""
@@ -154,10 +170,8 @@ class Team:
         lib.rdmamsg_team_destroy(self._handle())
         self._team = None
         self._core._targets.pop(self._id, None)
+        self._ended(-errno.ECANCELED)
 
-    def __enter__(self) -> Team:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def _leave(self) -> None:
         if not self._core.closed:
             self.destroy()

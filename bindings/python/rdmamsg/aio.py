@@ -14,7 +14,7 @@ import weakref
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from collections.abc import Generator
-from typing import Any
+from typing import Any, NoReturn
 
 from . import _blocking
 from ._buffer import Buffer
@@ -29,11 +29,20 @@ from ._options import (
     NONE, ContextOptions, EndpointOptions, GroupOptions, ListenOptions,
 )
 from ._rdmamsg import ffi, lib
+from ._team import Op, TeamBase, TeamOptions
 
 _MANY = 4  # events of a wake that are worth a cork
 _SPINS = 32  # from one turn of the loop to the next, at most
 
 Handler = Callable[["Endpoint"], Awaitable[object]]
+
+
+def _instead(function: str) -> Any:
+    """A method that refuses to wait before it begins anything."""
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise RuntimeError("a context of asyncio does not wait: use "
+                           f"{function}")
+    return refuse
 
 
 class Context(_blocking.Context):
@@ -126,10 +135,13 @@ class Context(_blocking.Context):
             self._loop.remove_reader(self._fd)
         super()._close()
 
-    def _drive(self, done: Callable[[], object], timeout: float | None,
-               what: str) -> None:
-        raise RuntimeError("a context of asyncio does not wait: use the "
-                           "functions of rdmamsg.aio")
+    connect: Any = _instead("rdmamsg.connect()")
+    listen: Any = _instead("rdmamsg.serve()")
+    join: Any = _instead("rdmamsg.aio.join()")
+    team: Any = _instead("rdmamsg.aio.team()")
+    shutdown: Any = _instead("close() of the endpoints")
+    wait: Any = _instead("asyncio.sleep()")
+    _drive: Any = _instead("the functions of rdmamsg.aio")
 
     def close(self) -> None:
         """Aborts what is open and frees everything."""
@@ -636,6 +648,75 @@ class join:
     async def __aexit__(self, *exc: Any) -> None:
         assert self._group is not None
         await self._group.__aexit__(*exc)
+
+
+class Team(TeamBase):
+    """Connected processes on a loop.
+
+    A cancelled operation runs on: wait() waits for its end, and until then
+    another one is refused.
+    """
+
+    def __init__(self, core: Context, addresses: list[str], rank: int,
+                 options: TeamOptions | None) -> None:
+        self._state = _Waiter(core)
+        super().__init__(core, addresses, rank, options)
+
+    def _wake(self) -> None:
+        self._state.wake()
+
+    async def wait(self) -> None:
+        """Waits for the operation that runs, and raises its error."""
+        while self._busy:
+            await self._state.wait()
+        self._result()
+
+    async def barrier(self) -> None:
+        """Ends after all members have called it."""
+        self._begin_barrier()
+        await self.wait()
+
+    async def broadcast(self, data: Buffer, root: int = 0) -> None:
+        """Copies data of member root to data of all others."""
+        self._begin_broadcast(data, root)
+        await self.wait()
+
+    async def allreduce(self, data: Buffer, op: Op = Op.ADD) -> None:
+        """Combines data of all members, in place. Elements of 8 bytes."""
+        self._begin_allreduce(data, op)
+        await self.wait()
+
+
+class team:
+    """Connects the members of a team, "HOST:PORT" of each:
+    ``async with team(addresses, rank) as team``, or ``await team(...)``."""
+
+    def __init__(self, addresses: list[str], rank: int, *,
+                 options: TeamOptions | None = None,
+                 context: Context | None = None) -> None:
+        self._args = addresses, rank, options
+        self._context = context
+        self._team: Team | None = None
+
+    async def _connect(self) -> Team:
+        made = Team(self._context or await context(), *self._args)
+        try:
+            await made.wait()
+        except BaseException:
+            made._leave()
+            raise
+        return made
+
+    def __await__(self) -> Generator[Any, None, Team]:
+        return self._connect().__await__()
+
+    async def __aenter__(self) -> Team:
+        self._team = await self._connect()
+        return self._team
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._team is not None
+        self._team._leave()
 
 
 async def region(memory: Buffer, access: Access = Access.NONE) -> Region:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """asyncio: connect, serve, send, recv, back-pressure, cancelling, ends."""
 
+import array
 import asyncio
 import gc
 import unittest
@@ -8,7 +9,7 @@ import unittest.mock
 from typing import Any
 
 import rdmamsg
-from helper import BOUND, HOST, SIZES, descriptors, pattern
+from helper import BOUND, HOST, SIZES, descriptors, feed, pattern
 from rdmamsg import aio
 from rdmamsg._message import Message
 from rdmamsg._rdmamsg import lib
@@ -281,6 +282,90 @@ class Spinning(Case):
         with self.assertRaises(RuntimeError):
             await aio.context(rdmamsg.ContextOptions())
         self.assertIs(await aio.context(), self.core)
+
+
+class Teams(Case):
+    async def members(self, size: int) -> list[aio.Team]:
+        """All members of a team, each with a context of its own."""
+        with rdmamsg.Context() as ctx:
+            held = [ctx.listen(0, HOST) for _ in range(size)]
+            where = [f"{HOST}:{listener.port}" for listener in held]
+        contexts = [aio.Context() for _ in held]
+        for ctx in contexts:
+            self.addCleanup(ctx.close)
+        async with asyncio.timeout(BOUND):
+            return await asyncio.gather(*(
+                aio.team(where, rank, context=ctx)
+                for rank, ctx in enumerate(contexts)))
+
+    async def test_all_operations(self) -> None:
+        async def member(team: aio.Team) -> None:
+            data = array.array("d", [team.rank, 1.5])
+            await team.allreduce(data)
+            self.assertEqual(list(data), [3.0, 4.5])
+            await team.allreduce(data, rdmamsg.Op.MAX)
+            self.assertEqual(list(data), [3.0, 4.5])
+            copy = bytearray(b"root" if team.rank == 1 else b"none")
+            await team.broadcast(copy, root=1)
+            self.assertEqual(copy, b"root")
+            await team.barrier()
+        members = await self.members(3)
+        async with asyncio.timeout(BOUND):
+            await asyncio.gather(*map(member, members))
+        for team in members:
+            team.destroy()
+            with self.assertRaises(rdmamsg.ClosedError):
+                await team.barrier()
+
+    async def test_a_cancelled_operation_runs_on(self) -> None:
+        one, two = await self.members(2)
+        data = array.array("q", [1])
+        task = asyncio.create_task(one.allreduce(data))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            await task
+        for begin in (one.barrier(), one.allreduce(data)):
+            with self.assertRaises(rdmamsg.MisuseError):
+                await begin
+        with self.assertRaises(BufferError):
+            data.append(1)  # the operation has the memory
+        feed(one._core, (lib.PYR_DONE, one))  # of the one before, again
+        one._core.process()
+        self.assertTrue(one._busy)
+        async with asyncio.timeout(BOUND):
+            await asyncio.gather(one.wait(),
+                                 two.allreduce(array.array("q", [2])))
+        data.append(4)
+        self.assertEqual(list(data), [3, 4])
+        for wrong in (-1, 1 << 32):
+            with self.assertRaises(OverflowError):
+                await one.broadcast(bytearray(8), root=wrong)
+        await asyncio.gather(one.barrier(), two.barrier())
+
+    async def test_nobody_is_there(self) -> None:
+        with rdmamsg.Context() as ctx:
+            held = [ctx.listen(0, HOST) for _ in range(2)]
+            where = [f"{HOST}:{listener.port}" for listener in held]
+        core = await aio.context()
+        with self.assertRaises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await aio.team(where, 0)
+        self.assertFalse(core._targets)
+        with self.assertRaises(rdmamsg.Error):
+            async with aio.team(where, 0, options=rdmamsg.TeamOptions(
+                    timeout_ms=50)):
+                self.fail("connected")
+        self.assertFalse(core._targets)
+
+    async def test_methods_that_wait_are_refused(self) -> None:
+        core = await aio.context()
+        for call in (lambda: core.connect(HOST, 1), lambda: core.listen(),
+                     lambda: core.team([HOST], 0), lambda: core.wait(1),
+                     lambda: core.join("239.1.2.3"), core.shutdown):
+            with self.assertRaisesRegex(RuntimeError, "asyncio"):
+                call()
+        self.assertFalse(core._targets)
 
 
 class Ends(Case):
