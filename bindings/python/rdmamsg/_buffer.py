@@ -11,12 +11,25 @@ from ._rdmamsg import ffi
 Buffer: TypeAlias = Any
 
 
+_DLPACK_HOST = (1, 3)  # kDLCPU, kDLCUDAHost
+
+
+def _on_host(data: Any) -> bool:
+    """True if the memory of an object with DLPack is the host's."""
+    try:
+        return data.__dlpack_device__()[0] in _DLPACK_HOST
+    except Exception:
+        return False
+
+
 def _wrong(data: object, why: Exception) -> Exception:
     name = type(data).__name__
     if isinstance(data, str):
         return TypeError("a str is not a buffer: send data.encode()")
-    if hasattr(data, "__cuda_array_interface__") or \
-            (hasattr(data, "__dlpack__") and not isinstance(why, ValueError)):
+    dlpack = hasattr(data, "__dlpack__") and not isinstance(why, ValueError)
+    if dlpack and _on_host(data):
+        return TypeError(f"{name} has no buffer: give numpy.from_dlpack(data)")
+    if dlpack or hasattr(data, "__cuda_array_interface__"):
         return TypeError(
             f"{name} is memory of another device, which has no buffer: export "
             "it as a dmabuf and use Context.region_dmabuf(), or copy it to "

@@ -149,12 +149,12 @@ class TeamBase:
                         team, memory, len(memory), root, cookie))
 
     def _begin_allreduce(self, data: Buffer, op: Op) -> None:
-        view = memoryview(data)
+        memory, view = writable(data), memoryview(data)
         if view.format not in _TYPES:
             raise TypeError(f"elements of format {view.format!r}: give int64, "
                             "uint64 or float64")
-        memory, kind = writable(data), _TYPES[view.format]
-        count, op = len(memory) // view.itemsize, Op(op)
+        kind, op = _TYPES[view.format], Op(op)
+        count = len(memory) // view.itemsize
         self._begin(memory, lambda team, cookie:
                     lib.rdmamsg_team_allreduce(
                         team, op, kind, memory, memory, count, cookie))

@@ -31,6 +31,25 @@ def pattern(size: int) -> bytes:
     return (bytes(range(251)) * (size // 251 + 1))[:size]
 
 
+class Cuda:
+    """An array of a GPU."""
+
+    __cuda_array_interface__: dict[str, object] = {}
+
+
+class DLPack:
+    """An array with DLPack, and without a buffer."""
+
+    def __init__(self, device: int) -> None:
+        self._device = device
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._device, 0
+
+    def __dlpack__(self, **_: object) -> object:
+        raise NotImplementedError
+
+
 class Server(threading.Thread):
     """Runs serve(listener) with a context of its own."""
 

@@ -10,7 +10,9 @@ import tracemalloc
 import unittest
 
 import rdmamsg
-from helper import BOUND, SIZES, connected, echo, pattern, serving, HOST
+from helper import (
+    BOUND, HOST, SIZES, Cuda, DLPack, connected, echo, pattern, serving,
+)
 
 
 class Sizes(unittest.TestCase):
@@ -54,15 +56,18 @@ class Buffers(unittest.TestCase):
                 self.assertEqual(bytes(ep.recv(BOUND)), bytes(data))
 
     def test_what_is_not(self) -> None:
-        class Gpu:
-            __cuda_array_interface__: dict[str, object] = {}
         with connected() as ep:
             with self.assertRaisesRegex(TypeError, "encode"):
                 ep.send("text")
             with self.assertRaisesRegex(TypeError, "not a buffer"):
                 ep.send(7)
-            with self.assertRaisesRegex(TypeError, "region_dmabuf"):
-                ep.send(Gpu())
+            for gpu in (Cuda(), DLPack(2), DLPack(10)):
+                with self.assertRaisesRegex(TypeError, "region_dmabuf"):
+                    ep.send(gpu)
+                with self.assertRaisesRegex(TypeError, "region_dmabuf"):
+                    ep._core.region(gpu, rdmamsg.Access.WRITE)
+            with self.assertRaisesRegex(TypeError, "from_dlpack"):
+                ep.send(DLPack(1))
             with self.assertRaisesRegex(BufferError, "contiguous"):
                 ep.send(memoryview(bytes(100))[::2])
             for tag in (-1, 1 << 32):

@@ -13,7 +13,7 @@ import threading
 import unittest
 
 import rdmamsg
-from helper import BOUND, HOST, IWARP, connected, pattern
+from helper import BOUND, HOST, IWARP, Cuda, DLPack, connected, pattern
 from rdmamsg import Access, aio
 
 ALL = Access.READ | Access.WRITE | Access.ATOMIC
@@ -275,6 +275,26 @@ class Teams(unittest.TestCase):
         for thread in threads:
             thread.join(BOUND)
         self.assertEqual(results, dict.fromkeys(range(3), [3.0, 4.5]))
+
+
+    def test_what_is_no_buffer(self) -> None:
+        with rdmamsg.Context() as ctx:
+            with ctx.listen(0, HOST) as listener:
+                where = [f"{HOST}:{listener.port}"]
+            with ctx.team(where, 0, timeout=BOUND) as team:
+                for data, text in ((Cuda(), "region_dmabuf"),
+                                   (DLPack(2), "region_dmabuf"),
+                                   (DLPack(1), "from_dlpack"),
+                                   ("text", "encode")):
+                    with self.assertRaisesRegex(TypeError, text):
+                        team.allreduce(data)
+                    with self.assertRaisesRegex(TypeError, text):
+                        team.broadcast(data)
+                with self.assertRaisesRegex(BufferError, "read-only"):
+                    team.allreduce(bytes(8))
+                with self.assertRaisesRegex(TypeError, "int64"):
+                    team.allreduce(bytearray(8))
+                team.barrier(BOUND)
 
 
 class Failover(unittest.TestCase):
