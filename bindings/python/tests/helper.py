@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import rdmamsg
-from rdmamsg._rdmamsg import ffi
+from rdmamsg._rdmamsg import ffi, lib
 
 HOST = "127.0.0.1"
 # iWARP has no multicast, no atomic operations, and no partitions
@@ -48,6 +48,16 @@ class DLPack:
 
     def __dlpack__(self, **_: object) -> object:
         raise NotImplementedError
+
+
+class Library:
+    """The module's library with other functions."""
+
+    def __init__(self, **others: Any) -> None:
+        self.__dict__.update(others)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(lib, name)
 
 
 class Server(threading.Thread):

@@ -9,7 +9,7 @@ import unittest.mock
 from typing import Any
 
 import rdmamsg
-from helper import BOUND, HOST, SIZES, descriptors, feed, pattern
+from helper import BOUND, HOST, SIZES, Library, descriptors, feed, pattern
 from rdmamsg import aio
 from rdmamsg._message import Message
 from rdmamsg._rdmamsg import lib
@@ -180,14 +180,10 @@ class Waiting(Case):
                 await asyncio.sleep(0.01)
 
 
-class AlwaysFull:
+class AlwaysFull(Library):
     """The module's library, whose every look at the queues finds a message."""
 
-    def __init__(self) -> None:
-        self.ep: aio.Endpoint | None = None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(lib, name)
+    ep: aio.Endpoint | None = None
 
     def pyr_spin(self, *_: object) -> int:
         assert self.ep

@@ -18,7 +18,9 @@ import warnings
 from typing import Any
 
 import rdmamsg
-from helper import BOUND, HOST, connected, echo, feed, pattern, serving
+from helper import (
+    BOUND, HOST, Library, connected, echo, feed, pattern, serving,
+)
 from rdmamsg._rdmamsg import ffi, lib
 
 
@@ -52,16 +54,6 @@ class Interrupt:
                 if self._left < 0:
                     raise KeyboardInterrupt
         return self._trace
-
-
-class Library:
-    """The module's library with other functions."""
-
-    def __init__(self, **others: Any) -> None:
-        self.__dict__.update(others)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(lib, name)
 
 
 class Interrupted(unittest.TestCase):
