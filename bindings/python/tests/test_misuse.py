@@ -2,16 +2,20 @@
 """Mistakes of a program end with an exception, never with a crash."""
 
 import gc
+import importlib
 import os
 import signal
 import sys
+import sysconfig
 import threading
+import types
 import unittest
+import unittest.mock
 import warnings
 
 import rdmamsg
 from helper import BOUND, HOST, child, connected, echo, finish, serving
-from rdmamsg import Access
+from rdmamsg import Access, _check
 
 PEER = """
 import asyncio, os, sys, threading
@@ -259,18 +263,47 @@ with connected() as ep:
             self.assertEqual(status, -signal.SIGINT, err)
             self.assertIn("KeyboardInterrupt", err)
 
+
+class Interpreters(unittest.TestCase):
     def test_sub_interpreter(self) -> None:
-        try:
-            import _xxsubinterpreters as sub
-        except ImportError:
-            self.skipTest("no _xxsubinterpreters")
+        for name in ("_interpreters", "_xxsubinterpreters"):
+            try:
+                sub = importlib.import_module(name)
+                break
+            except ImportError:
+                continue
+        else:
+            self.skipTest("no _interpreters or _xxsubinterpreters")
         one = sub.create()
         try:
             sub.run_string(one, f"import sys; sys.path[:] = {sys.path!r}")
-            with self.assertRaisesRegex(Exception, "sub-interpreters"):
-                sub.run_string(one, "import rdmamsg")
+            self.assertIn("sub-interpreters",
+                          self.failure(sub, one, "import rdmamsg"))
         finally:
             sub.destroy(one)
+
+    def failure(self, sub: types.ModuleType, one: int, program: str) -> str:
+        """What the program has raised: since Python 3.13 it is returned."""
+        try:
+            return str(sub.run_string(one, program).formatted)
+        except RuntimeError as err:
+            return str(err)
+
+    def test_free_threaded(self) -> None:
+        ask = sysconfig.get_config_var
+
+        def free(name: str) -> object:
+            return 1 if name == "Py_GIL_DISABLED" else ask(name)
+        _check.supported()
+        with unittest.mock.patch.object(sysconfig, "get_config_var", free):
+            with self.assertRaisesRegex(ImportError, "free-threaded"):
+                _check.supported()
+
+    def test_another_implementation(self) -> None:
+        with unittest.mock.patch.object(
+                sys, "implementation", types.SimpleNamespace(name="pypy")):
+            with self.assertRaisesRegex(ImportError, "CPython"):
+                _check.supported()
 
 
 if __name__ == "__main__":
