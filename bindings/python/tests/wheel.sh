@@ -4,7 +4,8 @@
 # Usage: wheel.sh BUILDDIR
 #
 # Makes a wheel that contains the library, installs it in a new environment with
-# nothing else, and runs an echo there. 77: Python lacks pip, wheel or venv.
+# nothing else, and runs an echo there. pip finds the dependency, cffi, in the
+# system's packages or fails. 77: Python lacks pip, wheel or venv.
 
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-/usr/bin/python3}
@@ -21,7 +22,7 @@ RDMAMSG_SOURCE=$here/../../.. RDMAMSG_BUILD=$build RDMAMSG_BUNDLE=1 \
     "$python" -m pip -q wheel "$work/source" --no-build-isolation --no-deps \
     --no-index -w "$work" &&
 "$python" -m venv --system-site-packages "$work/venv" &&
-"$work/venv/bin/pip" -q install --no-index --no-deps "$work"/rdmamsg-*.whl &&
+"$work/venv/bin/pip" -q install --no-index "$work"/rdmamsg-*.whl &&
 cd / && unset LD_LIBRARY_PATH PYTHONPATH &&
 RDMAMSG_DEVICE=soft RDMAMSG_SOFT_FABRIC="wheel-$$" \
     "$work/venv/bin/python" "$here/../samples/rpc.py" 127.0.0.1 &&
