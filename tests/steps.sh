@@ -173,7 +173,7 @@ dist_tests='tests/check-abi.sh tests/check-layers.sh tests/check-skips.sh
 	tests/fuzz/run.sh tests/unit/wire/hello tests/unit/session/order'
 
 # Half of the tests of the Python binding, which take 10 seconds.
-python_tests='test_messages test_aio test_onesided'
+python_tests='test_messages test_aio test_onesided test_events test_callbacks'
 
 # Of the C++ binding, in C++20: 20 seconds with the compiler.
 cxx_tests='connect messages callbacks coroutine'
@@ -539,10 +539,19 @@ on_python()
 	esac
 }
 
+# Prints the largest message of the tests: 1 GB, which exists five times, if
+# there is memory.
+python_largest()
+{
+	awk '/^MemAvailable/ { print ($2 > 8388608 ? 1073741824 : 16777216) }' \
+		/proc/meminfo
+}
+
 # All tests, also in asan, the types, and the wheel in a new environment.
 python_rest()
 {
-	CTRL_C=200 TEST_TIMEOUT=900 on_python gcc || return
+	CTRL_C=200 INTERRUPTS=10000 CONNECTIONS=10000 TEST_TIMEOUT=1800 \
+		LARGEST=$(python_largest) on_python gcc || return
 	TEST_TIMEOUT=900 on_python asan || return
 	sh "$top/bindings/python/tests/types.sh" || [ $? -eq 77 ] || return
 	sh "$top/bindings/python/tests/wheel.sh" "$work/gcc" || [ $? -eq 77 ]

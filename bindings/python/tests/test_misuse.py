@@ -4,7 +4,6 @@
 import gc
 import importlib
 import os
-import signal
 import sys
 import sysconfig
 import threading
@@ -240,28 +239,6 @@ async def main():
     await asyncio.sleep(0.01)
 asyncio.run(main())
 """)
-
-    def test_ctrl_c_at_any_moment(self) -> None:
-        program = PEER + """
-with connected() as ep:
-    print("ready", flush=True)
-    while True:
-        ep.send(bytes(100), timeout=BOUND)
-        ep.send(bytes(100000), timeout=BOUND)
-        ep.recv(BOUND), ep.recv(BOUND)
-"""
-        for number in range(int(os.environ.get("CTRL_C", "6"))):
-            process = child(program)
-            assert process.stdout is not None
-            process.stdout.readline()
-            try:
-                process.wait(0.003 * (number % 40))
-            except Exception:
-                pass
-            process.send_signal(signal.SIGINT)
-            status, _, err = finish(process)
-            self.assertEqual(status, -signal.SIGINT, err)
-            self.assertIn("KeyboardInterrupt", err)
 
 
 class Interpreters(unittest.TestCase):
