@@ -1806,7 +1806,7 @@ perf_group_mistakes()
 	complains 1 'not a multicast address' "$perf" group-lat -a "$addr" \
 		--group=127.0.0.1
 	complains 1 'a rate of [0-9]* at most$' "$perf" group-lat -a "$addr" \
-		--event --rate=1M
+		--event --rate=50000 -s 64K
 	complains 2 '--rate 0: a number from 1' "$perf" group-lat --rate=0
 	complains 2 '-S 65: a number from 1 to 64' "$perf" group-lat -S 65
 	complains 2 '--drop 100: a percentage' "$perf" group-lat --drop=100

@@ -21,6 +21,8 @@
 #define PATIENCE_S	60u
 #define TAIL_NS		10000000	/* between messages after those */
 #define FAILED		1
+#define FAST_RATE	50000u	/* messages/s */
+#define HISTORY		16384u	/* messages that a publisher keeps */
 
 /* A message begins with this. */
 struct stamp {
@@ -112,16 +114,30 @@ static void on_writable(struct rdmamsg_group *group)
 	((struct side *)rdmamsg_group_user(group))->full = false;
 }
 
+/*
+ * A schedule that is fast has no other limit than the device's, and keeps each
+ * message for as long as half of the history lasts.
+ */
+static void set_pace(struct rdmamsg_group_options *opts, uint32_t rate)
+{
+	if (rate <= FAST_RATE)
+		return;
+	opts->rate = RDMAMSG_NONE;
+	opts->history_ms = HISTORY / 2 * 1000 / rate;
+	opts->history_ms += !opts->history_ms;
+}
+
 static int join(struct side *s, uint32_t flags,
 		const struct rdmamsg_group_handlers *on)
 {
-	const struct rdmamsg_group_options opts = {
+	struct rdmamsg_group_options opts = {
 		.size = sizeof(opts), .user = s, .handlers = on,
 		.flags = flags | (s->o->no_repair ? 0 : RDMAMSG_GROUP_REPAIR) |
 			 (s->o->unordered ? RDMAMSG_GROUP_UNORDERED : 0),
 		.source = s->o->host, .max_message = s->shared->size,
 	};
 
+	set_pace(&opts, s->o->rate);
 	if (rdmamsg_open(&s->ctx, &perf_context) ||
 	    rdmamsg_group_join(s->ctx, s->o->group, &opts, &s->group)) {
 		fail(s, s->o->group);
