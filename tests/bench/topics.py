@@ -37,6 +37,9 @@ class Bench:
         self.args = args
         self.build = os.path.abspath(args.build)
         self.soft = not args.device
+        if self.soft:
+            # all are on this host: nothing goes to the network as well
+            os.environ.setdefault("RDMAMSG_SOFT_NET", "0")
         self.port = 20600
         self.figures = collections.defaultdict(list)
         self.failures = collections.Counter()
@@ -133,7 +136,7 @@ def goals(bench):
         raw = bench.median(what, "raw UD", figure)
         udp = bench.median(what, "UDP", figure)
         if what == LAT:
-            yield f"{what}, to raw UD", ratio(ours, raw), "<=", 1.15
+            yield f"{what}, to raw UD", ratio(ours, raw), "<=", 1.05
             yield f"{what}, to UDP sockets", ratio(ours, udp), "<=", 1.0
             continue
         if " to 1," in what:
