@@ -94,7 +94,8 @@ def make() -> cffi.FFI:
     rpath = "$ORIGIN" if os.environ.get("RDMAMSG_BUNDLE") else ""
     ffi.set_source(
         "rdmamsg._rdmamsg",
-        "#include <stdio.h>\n#include <string.h>\n" + includes + events +
+        "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
+        "#include <time.h>\n" + includes + events +
         (HERE / "events.c").read_text(),
         include_dirs=[str(library.include)],
         library_dirs=[str(library.libdir)],

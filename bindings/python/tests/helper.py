@@ -136,9 +136,13 @@ def feed(core: rdmamsg.Context, *events: tuple[Any, ...]) -> None:
 
 
 def child(program: str, *arguments: str) -> subprocess.Popen[str]:
-    """A Python program, which has the modules of the tests."""
+    """A Python program, which has the modules of the tests.
+
+    Since 3.12 Python warns of fork() where there are threads.
+    """
     return subprocess.Popen(
-        [sys.executable, "-X", "dev", "-c", program, *arguments],
+        [sys.executable, "-X", "dev", "-W", "ignore:This process",
+         "-c", program, *arguments],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True)
 
