@@ -198,7 +198,7 @@ class Core:
                     self._lent = []
                 else:
                     data = arena[obj:obj + size] if size else b""
-                    self._called, self._queued = [], None
+                    self._begin_event()
                     self._other(target, kind, status, value, obj, data)
                     self._calls += self._called
                     if self._queued is not None:
@@ -234,6 +234,10 @@ class Core:
         """Calls a callback of the program when the events are handled."""
         if function is not None:
             self._called.append(functools.partial(function, *args))
+
+    def _begin_event(self) -> None:
+        """Nothing is called or queued for it yet."""
+        self._called, self._queued = [], None
 
     def _queue_in(self, inbox: deque[Any], one: object) -> None:
         """Appends when the event is handled."""
