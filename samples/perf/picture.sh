@@ -16,6 +16,10 @@ set -eu
 	sed -n 's/^# \(Usage: \)/\1/p' "$0" >&2
 	exit 2
 }
+command -v gnuplot >/dev/null || {
+	echo 'picture.sh: gnuplot is missing: apt-get install gnuplot-nox' >&2
+	exit 1
+}
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)
 to=${2:-$here/picture.svg}
