@@ -32,16 +32,20 @@ class Case(unittest.IsolatedAsyncioTestCase):
     async def asyncTearDown(self) -> None:
         self.assertEqual(self.wrong, [])
 
+    async def exchange_every_size(self, ep: aio.Endpoint) -> None:
+        """With a peer that echoes."""
+        for size in SIZES:
+            await ep.send(pattern(size), tag=size)
+            message = await ep.recv()
+            self.assertEqual(bytes(message), pattern(size))
+            self.assertEqual(message.tag, size)
+
 
 class Messages(Case):
     async def test_echo_of_every_size(self) -> None:
         async with rdmamsg.serve(echo, HOST) as server, \
                 rdmamsg.connect(HOST, server.port) as ep:
-            for size in SIZES:
-                await ep.send(pattern(size), tag=size)
-                message = await ep.recv()
-                self.assertEqual(bytes(message), pattern(size))
-                self.assertEqual(message.tag, size)
+            await self.exchange_every_size(ep)
 
     async def test_many_peers_and_messages(self) -> None:
         async def client(port: int) -> None:
@@ -202,10 +206,7 @@ class Spinning(Case):
     async def test_messages_and_one_sided(self) -> None:
         async with rdmamsg.serve(echo, HOST) as server, \
                 rdmamsg.connect(HOST, server.port) as ep:
-            for size in SIZES:
-                await ep.send(pattern(size), tag=size)
-                message = await ep.recv()
-                self.assertEqual(bytes(message), pattern(size))
+            await self.exchange_every_size(ep)
             await ep.flush()
 
     async def test_other_tasks_have_turns(self) -> None:

@@ -4,27 +4,13 @@
  * loss of the last message shows after two round trips. Under the test's clock.
  */
 #include "members.h"
+#include "moved_clock.h"
 #include "base/list.h"
 #include "group/audience.h"
 #include "group/group.h"
 #include "soft/control/soft_ctl.h"
 
 #define BEAT_US	10000u		/* longest pause before a heartbeat */
-
-static uint64_t now = 1000000;	/* us */
-
-/* The linker (-Wl,--wrap) puts the test's clock in the library's place. */
-uint64_t __wrap_rdmamsg__now_ms(void);
-uint64_t __wrap_rdmamsg__now_ms(void)
-{
-	return now / 1000;
-}
-
-uint64_t __wrap_rdmamsg__now_us(void);
-uint64_t __wrap_rdmamsg__now_us(void)
-{
-	return now;
-}
 
 static void drop_all(bool on)
 {

@@ -5,26 +5,12 @@
  * the test's clock.
  */
 #include "members.h"
+#include "moved_clock.h"
 #include "base/list.h"
 #include "group/parity.h"
 
 #define BLOCK	4u
 #define SIZE	100u			/* bytes of a fragment, in blocks alone */
-
-static uint64_t now = 1000000;	/* us */
-
-/* The linker (-Wl,--wrap) puts the test's clock in the library's place. */
-uint64_t __wrap_rdmamsg__now_ms(void);
-uint64_t __wrap_rdmamsg__now_ms(void)
-{
-	return now / 1000;
-}
-
-uint64_t __wrap_rdmamsg__now_us(void);
-uint64_t __wrap_rdmamsg__now_us(void)
-{
-	return now;
-}
 
 /* ---- blocks alone ------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
  * groups of 9 to 1000. Requests and answers are the library's, the network and
  * the clock are the test's.
  */
+#include "moved_clock.h"
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
@@ -32,21 +33,6 @@
 #define MTU		1024u
 #define ON_WAY		(64 * MOST)	/* datagrams, at most */
 #define WAIT_US		10000000u	/* longer than any repair takes */
-
-static uint64_t now;		/* us */
-
-/* The linker (-Wl,--wrap) puts what follows in the library's place. */
-uint64_t __wrap_rdmamsg__now_ms(void);
-uint64_t __wrap_rdmamsg__now_ms(void)
-{
-	return now / 1000;
-}
-
-uint64_t __wrap_rdmamsg__now_us(void);
-uint64_t __wrap_rdmamsg__now_us(void)
-{
-	return now;
-}
 
 /* No timer of the kernel runs by that clock. */
 int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *value,
@@ -87,7 +73,7 @@ struct sub {
 	uint32_t requests;	/* since the loss */
 };
 
-/* What is under way: to the publisher, to one subscriber, or to all. */
+/* A datagram under way: to the publisher, to one subscriber, or to all. */
 struct datum {
 	uint64_t at;		/* us */
 	enum { TO_PUBLISHER, TO_ONE } to;
