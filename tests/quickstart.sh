@@ -7,8 +7,10 @@
 # terminal does for Ctrl-C, while it prepares, in a bare copy of the tree, and
 # while it measures and copies, in BUILD, which a run of it has built. It ends with
 # 130 and leaves no process. Then runs it once more in both: in the copy it does all
-# that it has not done, and in BUILD it configures and compiles nothing. At last it
-# shows messages as in a virtual machine.
+# that it has not done, and in BUILD it configures and compiles nothing. Then it
+# shows messages as in a virtual machine. At last it is interrupted while it
+# prepares a real one, which needs root, while that boots, and while it measures
+# there.
 
 set -u
 
@@ -73,16 +75,17 @@ copy_tree()
 		cp "$top/configure.ac" "$top/Makefile.am" "$work/tree" || exit
 }
 
-# interrupt NAME TEXT TREE BUILD FILE: interrupts quickstart when it has printed
-# TEXT and FILE is there.
+# interrupt NAME TEXT TREE BUILD FILE OPTION...: interrupts quickstart when it has
+# printed TEXT and FILE is there.
 interrupt()
 {
-	name=$1
+	name=$1 text=$2 checkout=$3 in=$4 file=$5
+	shift 5
 	: >"$work/said"
-	RDMAMSG_BUILD=$4 setsid env --default-signal=INT \
-		sh "$3/samples/quickstart" >"$work/said" 2>&1 &
+	RDMAMSG_BUILD=$in setsid env --default-signal=INT \
+		sh "$checkout/samples/quickstart" "$@" >"$work/said" 2>&1 &
 	session=$!
-	await has_begun "$2" "$5"
+	await has_begun "$text" "$file"
 	kill -INT -$session || fail 'it has ended before'
 	wait $session
 	status=$?
@@ -150,3 +153,10 @@ interrupt measuring '^Measuring' "$top" "$build" /
 interrupt copying '^Copying' "$top" "$build" /
 again
 machine
+[ "$(id -u)" -eq 0 ] || {
+	echo '# not interrupted in a machine: only root installs what one needs'
+	exit 0
+}
+interrupt vm-packages 'packages for the machine' "$top" "$build" / --vm
+interrupt vm-booting '^Continuing in a virtual machine' "$top" "$build" / --vm
+interrupt vm-measuring '^Measuring' "$top" "$build" / --vm
