@@ -79,7 +79,7 @@ static int lend(const struct dc_session *x, struct dc_flight *f, void *mem,
 	struct dev *dev = dev_of(x);
 	struct ibv_mr *mr;
 	uint64_t at;
-	int err = rdmamsg__hidden_address(dev->device, mem, &at);
+	int err = rdmamsg__hidden_address(dev, mem, &at);
 
 	if (err)
 		return err;

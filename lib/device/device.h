@@ -68,6 +68,10 @@ struct dev {
 	struct dev *queues;
 	struct ibv_comp_channel *channel;
 	struct watch near;		/* attend.h; fd -1: none */
+	struct {
+		uint64_t stock[32];
+		uint32_t left;		/* numbers that are not used yet */
+	} random;			/* memory/hide.c */
 	bool asks_near;			/* for it, when it first waits */
 	bool attends;			/* since attend_wait() */
 	struct list cqs;

@@ -18,14 +18,13 @@
 
 _Static_assert((HIDE_KEEP + 1) << HIDE_BITS == HIDE_TOP, "all bits between");
 
-struct rdmamsg_device;
+struct dev;
 
 /*
  * Writes a random address for mem to *ret, a different one each time; its own
  * address if the device serves no other. Returns 0 or the error of
  * getrandom(2).
  */
-int rdmamsg__hidden_address(const struct rdmamsg_device *d, const void *mem,
-			    uint64_t *ret);
+int rdmamsg__hidden_address(struct dev *dev, const void *mem, uint64_t *ret);
 
 #endif

@@ -24,14 +24,14 @@ void rdmamsg__source_dereg(struct large *l)
 
 int rdmamsg__source_ready(struct large *l, uint64_t reader, size_t len)
 {
-	const struct dev *dev = l->stretch.dev;
+	struct dev *dev = l->stretch.dev;
 	struct source *s = &l->source;
 	int err;
 
 	if (s->mr && s->reader == reader && s->len >= len)
 		return 0;
 	rdmamsg__source_dereg(l);
-	err = rdmamsg__hidden_address(dev->device, l->stretch.mem, &s->addr);
+	err = rdmamsg__hidden_address(dev, l->stretch.mem, &s->addr);
 	if (err)
 		return err;
 	err = rdmamsg__v_reg_mr_iova(dev->device->v, dev->pd, l->stretch.mem,

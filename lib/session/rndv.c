@@ -94,7 +94,7 @@ static int register_segment(struct dev *dev, struct rndv_out *r, uint32_t i)
 			r->mr[i] = rdmamsg__region_mr(r->region[i], dev);
 		return err;
 	}
-	err = rdmamsg__hidden_address(d, r->base[i], &r->addr[i]);
+	err = rdmamsg__hidden_address(dev, r->base[i], &r->addr[i]);
 	if (err)
 		return err;
 	err = rdmamsg__v_reg_mr_iova(d->v, dev->pd, r->base[i], r->len[i],

@@ -13,13 +13,13 @@
 #define DRAWS	4096
 
 static struct rdmamsg_device device = { .kind = KIND_ROCE };
+static struct dev dev = { .device = &device };
 
 static uint64_t hidden(uint64_t mem)
 {
 	uint64_t ret;
 
-	assert_int_equal(rdmamsg__hidden_address(&device,
-						 (void *)(uintptr_t)mem,
+	assert_int_equal(rdmamsg__hidden_address(&dev, (void *)(uintptr_t)mem,
 						 &ret),
 			 0);
 	return ret;
@@ -35,6 +35,18 @@ static void hidden_address__all_bits_but_the_offset_CHANGE(void **state)
 		changed |= first ^ hidden(mem);
 	assert_int_equal(changed, (HIDE_TOP - 1) & ~HIDE_KEEP);
 	assert_int_equal(first & HIDE_KEEP, mem & HIDE_KEEP);
+}
+
+/* Also not in numbers that one system call has brought. */
+static void hidden_address__each_ANOTHER(void **state)
+{
+	static uint64_t all[DRAWS];
+
+	for (int i = 0; i < DRAWS; i++) {
+		all[i] = hidden(0);
+		for (int j = 0; j < i; j++)
+			assert_int_not_equal(all[i], all[j]);
+	}
 }
 
 static void hidden_address__of_the_largest_message_DOES_NOT_WRAP(void **state)
@@ -61,6 +73,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			hidden_address__all_bits_but_the_offset_CHANGE),
+		cmocka_unit_test(hidden_address__each_ANOTHER),
 		cmocka_unit_test(
 			hidden_address__of_the_largest_message_DOES_NOT_WRAP),
 		cmocka_unit_test(hidden_address__on_iwarp_IS_PLAIN),
