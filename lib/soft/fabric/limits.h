@@ -23,7 +23,7 @@
 #define SOFT_MAX_MSG	0x80000000u
 #define SOFT_PSN_MASK	0xffffffu
 #define SOFT_SEGMENT	(64u << 10)	/* payload of one record */
-#define SOFT_SHOW_MIN	SOFT_SEGMENT	/* shorter messages are copied */
+#define SOFT_SHOW_MIN	(12u << 10)	/* shorter messages are copied */
 #define SOFT_SHOW_MAX	(256u << 10)	/* bytes that one record shows */
 #define SOFT_GIDS	32		/* of a port, on Ethernet */
 #define SOFT_GUID_STEP	16		/* between the GUIDs of two nodes */
