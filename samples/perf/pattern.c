@@ -24,9 +24,14 @@ const uint8_t *perf_pattern(size_t size)
 
 	if (want <= have)
 		return bytes;
-	more = realloc(bytes, want);
+	/* peers may still read the old bytes, so they stay: as many in all */
+	if (want < 2 * have)
+		want = 2 * have;
+	more = malloc(want);
 	if (!more)
 		return NULL;
+	if (have)
+		memcpy(more, bytes, have);
 	bytes = more;
 	for (; have < want; have += 4) {
 		uint32_t word = next();

@@ -214,8 +214,8 @@ static inline uint32_t perf_offset(uint32_t n)
 }
 
 /*
- * Makes room for messages of 'size'. Earlier contents may move. Returns NULL
- * without memory.
+ * Makes room for messages of 'size'. The same bytes are also where an earlier
+ * call has returned them. Returns NULL without memory.
  */
 const uint8_t *perf_pattern(size_t size);
 /* Returns true if this is message 'number', for which there is room. */

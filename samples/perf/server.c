@@ -41,7 +41,8 @@ struct conn {
 	/* what each message needs first */
 	struct rdmamsg_ep *ep;
 	/* with --failover, what could not be sent without a connection */
-	struct rdmamsg_msg *unanswered;
+	bool unanswered;		/* the last message */
+	const uint8_t *pattern;
 	uint32_t due;			/* bits of enum perf_tag - PERF_START */
 	uint32_t received;
 	struct perf_start run;		/* in host byte order */
@@ -156,7 +157,7 @@ static int say_ready(struct conn *c)
 		ret = -ENOSYS;
 	else if (perf_one_sided(c->run.test))
 		ret = start_onesided(c);
-	else if (c->hello.flags & PERF_CHECK && !perf_pattern(c->run.size))
+	else if (!(c->pattern = perf_pattern(c->run.size)))
 		ret = -ENOMEM;
 	if (ret == -EAGAIN)
 		return ret;
@@ -192,28 +193,28 @@ static int say_memory(struct conn *c)
 	return rdmamsg_send(c->ep, &m, sizeof(m), PERF_MEMORY, NULL);
 }
 
-/* Sends the message back. The library owns it then. */
+/*
+ * Answers with the same bytes in memory of its own, as the client sends, and as
+ * the tools of other libraries do on both sides.
+ */
 static int answer(struct conn *c)
 {
-	struct rdmamsg_msg *msg = c->unanswered;
-	size_t len = rdmamsg_msg_len(msg);
-	uint32_t tag = rdmamsg_msg_tag(msg);
-	bool copies = len <= c->inline_max || c->hello.flags & PERF_COPY;
+	const uint32_t number = c->received - 1, tag = perf_tag_of(number);
+	const size_t len = c->run.size;
+	const uint8_t *data = c->pattern + (c->hello.flags & PERF_CHECK ?
+					    perf_offset(number) : 0);
+	struct iovec iov = { (void *)data, len };
 	int ret;
 
 	if (len <= c->inline_max)
-		ret = rdmamsg_fast_send(c->ep, rdmamsg_msg_data(msg), len, tag);
-	else if (copies)
-		ret = rdmamsg_send(c->ep, rdmamsg_msg_data(msg), len, tag,
-				   NULL);
+		ret = rdmamsg_fast_send(c->ep, data, len, tag);
+	else if (c->hello.flags & PERF_COPY)
+		ret = rdmamsg_send(c->ep, data, len, tag, NULL);
 	else
-		ret = rdmamsg_msg_send(c->ep, msg, tag, NULL);
-	if (ret)
-		return ret;
-	if (copies)
-		rdmamsg_msg_free(msg);
-	c->unanswered = NULL;
-	return 0;
+		ret = rdmamsg_sendv(c->ep, &iov, 1, tag, NULL);
+	if (!ret)
+		c->unanswered = false;
+	return ret;
 }
 
 #define DUE(tag)	(1u << ((tag) - PERF_START))
@@ -267,10 +268,8 @@ static void take(struct conn *c, struct rdmamsg_msg *msg)
 	    !perf_matches(msg, c->received, c->run.size))
 		c->errors++;
 	c->received++;
-	if (c->run.test == PERF_LAT)
-		c->unanswered = msg;
-	else
-		rdmamsg_msg_free(msg);
+	c->unanswered = c->run.test == PERF_LAT;
+	rdmamsg_msg_free(msg);
 	if (c->received == c->run.count)
 		c->due |= DUE(PERF_REPORT);
 	if (c->unanswered || c->due)
@@ -365,7 +364,6 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	set_polled(c, false);
 	if (s->watched == c)
 		s->watched = NULL;
-	rdmamsg_msg_free(c->unanswered);
 	perf_region_close(&c->mem);
 	unlink_conn(c);
 	free(c);
