@@ -29,6 +29,7 @@ struct loop {
 	int corks;			/* rdmamsg_cork(), nested */
 	int epfd;
 	bool lost;			/* the program has closed epfd */
+	bool sleeps;			/* between events; else it polls */
 	int eventfd;			/* submissions, mail, stop */
 	struct rdmamsg *ctx;		/* argument for functions */
 	struct timers timers;

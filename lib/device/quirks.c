@@ -63,7 +63,7 @@ static const struct quirks quirks[] = {
 	},
 	[KIND_SOFT] = {
 		.acks_in_order = true, .host_atomics = true,
-		.pieces_max = 131072,
+		.pieces_max = 131072, .pieces_polling = 32768,
 	},
 	[KIND_SOFT_IWARP] = { IWARP },
 };

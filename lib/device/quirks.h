@@ -204,6 +204,8 @@ struct quirks {
 	 * memory and reading it, as measured. 0: not measured.
 	 */
 	uint32_t pieces_max;
+	/* The same if both sides poll, so that no answer waits; 0: no other. */
+	uint32_t pieces_polling;
 };
 
 const struct quirks *rdmamsg__quirks(const struct rdmamsg_device *d);

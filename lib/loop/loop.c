@@ -199,6 +199,7 @@ static int process(struct rdmamsg *ctx, int timeout_ms)
 	struct epoll_event ev[16];
 	int n = sleep_for(ctx, ev, 16, timeout_ms), events, got;
 
+	ctx->loop.sleeps = true;
 	if (timeout_ms)
 		rdmamsg__attend_woken(ctx->devices);
 	if (unlikely(n < 0)) {
@@ -269,6 +270,7 @@ static int after_batch(struct rdmamsg *ctx)
 	int n, ret;
 
 	ctx->batch_at = now;
+	ctx->loop.sleeps = false;
 	set_batch(ctx, passed);
 	n = rdmamsg__timers_poll(&ctx->loop.timers);
 	/* a clock that a test has stopped tells nothing */

@@ -7,6 +7,7 @@
 #include "base/ctx.h"
 #include "base/util.h"
 #include "device/device.h"
+#include "device/quirks.h"
 #include "memory/large.h"
 #include "memory/memory.h"
 #include "memory/pool.h"
@@ -306,6 +307,21 @@ static void launch_piece(struct rdmamsg_ep *ep, struct op *op)
 }
 
 /*
+ * Of two programs that poll, neither waits long for the other's answer, so that
+ * a rendezvous is faster. Returns true if len calls for one then.
+ */
+static bool polls_for(const struct rdmamsg_ep *ep, size_t len)
+{
+	const struct dev *dev = ep->lane.dev;
+	uint32_t most;
+
+	if (ep->ctx->loop.sleeps || ep->tuning.pieces_max || !dev)
+		return false;
+	most = rdmamsg__quirks(dev->device)->pieces_polling;
+	return most && len > most;
+}
+
+/*
  * Returns true if a message can be posted in pieces now, all of them at once,
  * with at most half of the credits and of the send queue that are left.
  * Otherwise it is announced: it then takes one credit and one place in the send
@@ -315,7 +331,8 @@ static inline bool fits_in_pieces(struct rdmamsg_ep *ep, size_t len)
 {
 	uint32_t n;
 
-	if (len <= ep->send.copy_max || likely(len > ep->send.pieces_max))
+	if (len <= ep->send.copy_max || likely(len > ep->send.pieces_max) ||
+	    polls_for(ep, len))
 		return false;
 	n = 2 * rdmamsg__pieces_count(ep, (uint32_t)len);
 	return !ep->send.queued &&
