@@ -35,6 +35,7 @@ const struct verbs_api rdmamsg__verbs_soft = {
 	.dealloc_pd = soft_dealloc_pd,
 	.reg_mr = soft_reg_mr,
 	.reg_mr_iova = soft_reg_mr_iova,
+	.offer_read = soft_offer_read,
 	.rereg_mr = soft_rereg_mr,
 	.dereg_mr = soft_dereg_mr,
 	.create_comp_channel = soft_create_comp_channel,

@@ -66,6 +66,12 @@ struct verbs_api {
 				 int access);
 	struct ibv_mr *(*reg_mr_iova)(struct ibv_pd *pd, void *addr,
 				      size_t len, uint64_t iova, int access);
+	/*
+	 * NULL, or tells the peer's device what its program will be told: that
+	 * it may read these bytes.
+	 */
+	void (*offer_read)(struct ibv_qp *qp, const struct ibv_mr *mr,
+			   uint64_t raddr, uint64_t len);
 	int (*rereg_mr)(struct ibv_mr *mr, int flags, struct ibv_pd *pd,
 			void *addr, size_t len, int access);
 	/* NULL: not supported */

@@ -215,6 +215,8 @@ void rdmamsg__rndv_tell(struct rdmamsg_ep *ep, struct op *op)
 		.total = r->total, .count = r->count, .has_crc = r->has_crc,
 		.crc = r->crc,
 	};
+	void (*offer)(struct ibv_qp *qp, const struct ibv_mr *mr, uint64_t raddr,
+		      uint64_t len) = ep->lane.dev->device->v->offer_read;
 	size_t len;
 
 	for (uint32_t i = 0; i < r->count; i++) {
@@ -224,6 +226,8 @@ void rdmamsg__rndv_tell(struct rdmamsg_ep *ep, struct op *op)
 				      ++ep->ctx->memory->regions;
 		wire.keys[i].addr = r->addr[i];
 		wire.keys[i].len = r->len[i];
+		if (offer)
+			offer(ep->lane.hot.qp, r->mr[i], r->addr[i], r->len[i]);
 	}
 	len = rdmamsg__rndv_encode(&wire, op->msg->data);
 	rdmamsg__tx_message(ep, PROTO_RNDV, op->number, op->tag, op,

@@ -33,6 +33,7 @@
 #include <rdma/rdma_cma.h>
 
 #include "soft/cma/calls.h"
+#include "soft/engine/calls.h"
 #include "soft/verbs/calls.h"
 #include "soft/verbs/mlx5.h"
 

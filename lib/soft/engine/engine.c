@@ -10,6 +10,7 @@
 #include "soft/engine/dc.h"
 #include "soft/engine/eth.h"
 #include "soft/engine/linger.h"
+#include "soft/engine/offer.h"
 #include "soft/engine/req.h"
 #include "soft/engine/resp.h"
 #include "soft/engine/ud.h"
@@ -84,6 +85,9 @@ static void dispatch(struct soft_dev *dev, struct soft_wire *w,
 		}
 	} else if (qp && unlikely(rec->op == SOFT_PATH)) {
 		(void)soft_apm_arrives(dev, qp, rec);
+	} else if (rec->op == SOFT_OFFER) {
+		if (qp && rec->code == SOFT_SHOWN)
+			soft_offer_arrives(qp, rec, payload);
 	} else if (qp && !unreliable) {
 		soft_req_answer(dev, qp, rec, payload);
 		if (rec->bytes)
@@ -98,10 +102,10 @@ static int dispatch_large(struct soft_dev *dev, struct soft_wire *w,
 	struct soft_fetch from;
 	uint64_t since;
 
-	dev->copied = true;
+	dev->copied |= rec->op != SOFT_OFFER;
 	if (rec->code == SOFT_SHOWN &&
 	    (rec->op == SOFT_SEND || rec->op == SOFT_WRITE ||
-	     rec->op == SOFT_READ_RESP)) {
+	     rec->op == SOFT_READ_RESP || rec->op == SOFT_OFFER)) {
 		if (soft_vm_decode(w, rec, payload, &from))
 			dispatch(dev, w, rec, &from);
 		else

@@ -18,6 +18,7 @@
 #include "soft/engine/eth.h"
 #include "soft/engine/fate.h"
 #include "soft/engine/linger.h"
+#include "soft/engine/offer.h"
 #include "soft/engine/order.h"
 #include "soft/engine/stream.h"
 #include "soft/engine/ud.h"
@@ -440,7 +441,8 @@ void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
 			if (!pushed)
 				return;
 		} else if (is_read(wqe)) {
-			pushed = push_read(dev, qp, wqe);
+			pushed = soft_offer_take(dev, qp, wqe) ||
+				 push_read(dev, qp, wqe);
 		} else if (qp->unreliable) {
 			pushed = push_unreliable(dev, qp, wqe, fate);
 		} else {
@@ -460,7 +462,8 @@ void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
 			soft_order_pushed(dev, qp);
 		if (qp->unreliable && !wqe->status)
 			qp->una = (wqe->psn + !is_local(wqe)) & SOFT_PSN_MASK;
-		if (wqe->status || is_local(wqe) || qp->unreliable)
+		if (wqe->status || is_local(wqe) || qp->unreliable ||
+		    wqe->done)
 			soft_req_complete(dev, qp);
 		/* its completion waits for the ACK of earlier requests */
 		if ((wqe->status || is_local(wqe)) && !qp->unreliable &&

@@ -24,6 +24,7 @@ enum soft_op {
 	SOFT_DC_LEAVE,
 	SOFT_FRAME,			/* Ethernet, to whom it may match */
 	SOFT_PACKET,			/* of the network, for that process */
+	SOFT_OFFER,			/* of a region, to be read: offer.h */
 };
 
 enum {
@@ -60,7 +61,8 @@ struct soft_rec {
 _Static_assert(sizeof(struct soft_rec) == 48, "a multiple of the alignment");
 
 /*
- * The code of SEND, WRITE and READ_RESP whose payload is a struct soft_shown.
+ * The code of SEND, WRITE, READ_RESP and OFFER whose payload is a struct
+ * soft_shown.
  * In a READ the code permits the responder to answer so.
  */
 #define SOFT_SHOWN	1

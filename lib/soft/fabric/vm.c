@@ -106,22 +106,48 @@ int soft_vm_show_at(const struct soft_dev *dev, struct soft_wire *w,
 	return (int)soft_vm_shown_len(1);
 }
 
-void soft_vm_withdraw(struct soft_dev *dev, uint32_t key)
+void soft_vm_add_qp(struct soft_wire *w, uint32_t qpn, struct soft_shown *ret)
 {
-	const struct soft_key *k = soft_key_at(&dev->keys, key);
-	struct list *n;
+	ret->range[ret->count++] = (struct soft_range){
+		.counter = qpn & (SOFT_WITHDRAWN - 1),
+		.value = atomic_load_explicit(counter(&w->tx, qpn),
+					      memory_order_relaxed),
+	};
+}
 
-	/* the key was freed before the request with the key ended */
-	if (!k)
-		return;
-	list_for_each(n, &dev->wires) {
-		struct soft_wire *w = list_entry(n, struct soft_wire, node);
+/* Increments n counters of each wire from the i-th on. */
+static void withdraw(struct soft_dev *dev, uint32_t i, uint32_t n)
+{
+	struct list *node;
 
-		atomic_fetch_add_explicit(counter(&w->tx, k->counter), 1,
-					  memory_order_relaxed);
+	list_for_each(node, &dev->wires) {
+		struct soft_wire *w = list_entry(node, struct soft_wire, node);
+
+		for (uint32_t c = 0; c < n; c++)
+			atomic_fetch_add_explicit(counter(&w->tx, i + c), 1,
+						  memory_order_relaxed);
 	}
 	/* pairs with the fence in valid(); memory may be reused after it */
 	atomic_thread_fence(memory_order_seq_cst);
+}
+
+void soft_vm_withdraw(struct soft_dev *dev, uint32_t key)
+{
+	const struct soft_key *k = soft_key_at(&dev->keys, key);
+
+	/* the key was freed before the request with the key ended */
+	if (k)
+		withdraw(dev, k->counter, 1);
+}
+
+void soft_vm_withdraw_qp(struct soft_dev *dev, uint32_t qpn)
+{
+	withdraw(dev, qpn, 1);
+}
+
+void soft_vm_withdraw_all(struct soft_dev *dev)
+{
+	withdraw(dev, 0, SOFT_WITHDRAWN);
 }
 
 /* ---- fetching --------------------------------------------------------- */
@@ -141,10 +167,23 @@ bool soft_vm_decode(struct soft_wire *w, struct soft_rec *rec,
 		return false;
 	for (uint32_t i = 0; i < s->count; i++)
 		len += s->range[i].len;
-	if (!len || len > SOFT_SHOW_MAX)
+	if (!len || len > (rec->op == SOFT_OFFER ? SOFT_MAX_MSG :
+			   SOFT_SHOW_MAX))
 		return false;
 	ret->wire = w;
 	rec->bytes = (uint32_t)len;
+	return true;
+}
+
+bool soft_vm_stands(const struct soft_fetch *from)
+{
+	for (uint32_t i = 0; i < from->shown.count; i++) {
+		const struct soft_range *r = &from->shown.range[i];
+
+		if (atomic_load_explicit(counter(&from->wire->rx, r->counter),
+					 memory_order_relaxed) != r->value)
+			return false;
+	}
 	return true;
 }
 
@@ -154,21 +193,13 @@ bool soft_vm_decode(struct soft_wire *w, struct soft_rec *rec,
  */
 static bool valid(const struct soft_fetch *from)
 {
-	struct soft_wire *w = from->wire;
-	struct pollfd p = { .fd = w->sock.fd };
+	struct pollfd p = { .fd = from->wire->sock.fd };
 
-	if (w->sock.fd >= 0 && poll(&p, 1, 0))
+	if (p.fd >= 0 && poll(&p, 1, 0))
 		return false;
-	/* pairs with the fence in soft_vm_withdraw() */
+	/* pairs with the fence in withdraw() */
 	atomic_thread_fence(memory_order_seq_cst);
-	for (uint32_t i = 0; i < from->shown.count; i++) {
-		const struct soft_range *r = &from->shown.range[i];
-
-		if (atomic_load_explicit(counter(&w->rx, r->counter),
-					 memory_order_relaxed) != r->value)
-			return false;
-	}
-	return true;
+	return soft_vm_stands(from);
 }
 
 static uint32_t cost(uint32_t best, uint64_t ns, uint32_t len)

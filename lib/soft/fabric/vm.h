@@ -43,11 +43,21 @@ void soft_vm_add(const struct soft_dev *dev, struct soft_wire *w,
 int soft_vm_show_at(const struct soft_dev *dev, struct soft_wire *w,
 		    const void *at, uint32_t len, uint32_t key,
 		    struct soft_shown *ret);
+/*
+ * Appends an empty range, so that all end with soft_vm_withdraw_qp(). Two queue
+ * pairs may end each other's ranges.
+ */
+void soft_vm_add_qp(struct soft_wire *w, uint32_t qpn, struct soft_shown *ret);
+void soft_vm_withdraw_qp(struct soft_dev *dev, uint32_t qpn);
+/* Ends the validity of all ranges of all keys. */
+void soft_vm_withdraw_all(struct soft_dev *dev);
 /* Ends the validity of all ranges of a key. Call it before the key is freed. */
 void soft_vm_withdraw(struct soft_dev *dev, uint32_t key);
 
 /* ---- fetching --------------------------------------------------------- */
 
+/* Returns true if no range has been withdrawn so far. */
+bool soft_vm_stands(const struct soft_fetch *from);
 /* Reads *ret and sets rec->bytes to its length. Returns false if invalid. */
 bool soft_vm_decode(struct soft_wire *w, struct soft_rec *rec,
 		    const void *payload, struct soft_fetch *ret);

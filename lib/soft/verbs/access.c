@@ -191,8 +191,16 @@ int soft_vm_show(struct soft_dev *dev, struct soft_qp *qp,
 	return (int)soft_vm_shown_len(ret->count);
 }
 
+void soft_vm_end_offers(struct soft_dev *dev, struct soft_qp *qp)
+{
+	if (qp->offered)
+		soft_vm_withdraw_qp(dev, qp->ibv.qp_num);
+	qp->offered = false;
+}
+
 void soft_vm_forget(struct soft_dev *dev, struct soft_qp *qp)
 {
+	soft_vm_end_offers(dev, qp);
 	for (uint32_t i = qp->sq_head; i != qp->sq_tail; i++) {
 		struct soft_swqe *wqe = &qp->sq[i & qp->sq_mask];
 

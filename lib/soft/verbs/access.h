@@ -48,6 +48,8 @@ int soft_scatter_in(struct soft_dev *dev, const struct ibv_pd *pd,
  */
 int soft_vm_show(struct soft_dev *dev, struct soft_qp *qp,
 		 struct soft_swqe *wqe, uint32_t len, struct soft_shown *ret);
+/* Withdraws what the peer was offered: engine/offer.h. */
+void soft_vm_end_offers(struct soft_dev *dev, struct soft_qp *qp);
 /* Withdraws all ranges that requests of a queue pair have shown. */
 void soft_vm_forget(struct soft_dev *dev, struct soft_qp *qp);
 /* Like soft_vm_read(), into a scatter list from an offset. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "soft/fabric/wire.h"
+#include "soft/verbs/access.h"
 #include "soft/verbs/ah.h"
 #include "soft/verbs/calls.h"
 #include "soft/verbs/ctx.h"
@@ -315,6 +316,7 @@ int soft_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 		      find_peer(dev, qp, attr);
 	if (ret)
 		goto out;
+	soft_vm_end_offers(dev, qp);
 	take_values(qp, attr, mask);
 	if (mask & IBV_QP_PATH_MIG_STATE)
 		soft_verbs_up->migrate(dev, qp, attr->path_mig_state);

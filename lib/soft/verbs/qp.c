@@ -187,6 +187,7 @@ static void qp_free(struct soft_qp *qp)
 	soft_raw_free(qp->raw);
 	free(qp->rss);
 	free(qp->dv);
+	free(qp->offers);
 	free(qp);
 }
 

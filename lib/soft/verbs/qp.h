@@ -23,6 +23,7 @@ struct soft_ah;
 struct soft_dci;
 struct soft_dct;
 struct soft_far;
+struct soft_offers;
 struct soft_raw;
 struct soft_rss;
 struct soft_wire;
@@ -158,6 +159,7 @@ struct soft_qp {
 	uint32_t sq_mask;
 	uint32_t sq_head, sq_next, sq_tail; /* oldest, to push, free */
 	uint32_t psn_next;		/* of the next posted request */
+	struct soft_offers *offers;	/* of the peer: offer.h; or NULL */
 	uint32_t una;			/* messages before it are acked */
 	uint32_t reads_out;		/* pushed, not yet answered */
 	uint32_t retries, rnr_retries;	/* retries left */
@@ -202,6 +204,7 @@ struct soft_qp {
 	uint32_t rd_head, rd_tail;
 	struct soft_timer late;		/* if reads_late, their answers wait */
 	bool reads_late;		/* order.h */
+	bool offered;			/* to the peer: offer.h */
 	uint32_t async_fetched;		/* events read; each needs an ack */
 	struct soft_rnr rnr;
 	struct list windows;		/* type 2, bound to this queue pair */

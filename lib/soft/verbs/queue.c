@@ -216,6 +216,9 @@ void soft_qp_error(struct soft_dev *dev, struct soft_qp *qp)
 void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
 {
 	qp->state = soft_qp_first_state(dev);
+	/* those of another peer, soon */
+	free(qp->offers);
+	qp->offers = NULL;
 	if (unlikely(qp->cm_id))
 		soft_verbs_up->hang_up(dev, qp);
 	if (unlikely(qp->dci || qp->dct))
