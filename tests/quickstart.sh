@@ -6,11 +6,11 @@
 # samples/quickstart that is interrupted: sends SIGINT to its process group, as a
 # terminal does for Ctrl-C, while it prepares, in a bare copy of the tree, and
 # while it measures and copies, in BUILD, which a run of it has built. It ends with
-# 130 and leaves no process. Then runs it once more in both: in the copy it does all
-# that it has not done, and in BUILD it configures and compiles nothing. Then it
-# shows messages as in a virtual machine. At last it is interrupted while it
-# prepares a real one, which needs root, while that boots, and while it measures
-# there.
+# 130, and leaves no process and no temporary file. Then runs it once more in both:
+# in the copy it does all that it has not done, and in BUILD it configures and
+# compiles nothing. Then it shows messages as in a virtual machine. At last it is
+# interrupted while it prepares a real one, which needs root, while that boots, and
+# while it measures there.
 
 set -u
 
@@ -82,7 +82,8 @@ interrupt()
 	name=$1 text=$2 checkout=$3 in=$4 file=$5
 	shift 5
 	: >"$work/said"
-	RDMAMSG_BUILD=$in setsid env --default-signal=INT \
+	RDMAMSG_BUILD=$in TMPDIR=$work/tmp RDMAMSG_VM_CACHE=$work/images \
+		setsid env --default-signal=INT \
 		sh "$checkout/samples/quickstart" "$@" >"$work/said" 2>&1 &
 	session=$!
 	await has_begun "$text" "$file"
@@ -97,6 +98,8 @@ interrupt()
 		fail 'it has left processes'
 	}
 	session=
+	left=$(ls -A "$work/tmp")
+	[ -z "$left" ] || fail "it has left $left"
 	echo "ok quickstart-$name"
 }
 
@@ -141,6 +144,7 @@ machine()
 
 copy_tree
 tree=$work/tree
+mkdir "$work/tmp"
 interrupt packages 'packages for building' "$tree" "$work/build" /
 # another build directory than that of the next run, which knows nothing of it;
 # the half of configure comes first
