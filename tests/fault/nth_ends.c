@@ -437,6 +437,8 @@ void start_listening(void)
 	struct rdmamsg_listen_options opts = {
 		.size = sizeof(opts), .ep = &ep,
 		.handlers = moving || exporting ? &on : NULL,
+		/* as the endpoint's timeout_ms */
+		.setup_timeout_ms = sound ? BODY_MS - 5000 : 0,
 	};
 	char port[8];
 

@@ -62,6 +62,8 @@ struct options opt = {
 	.port = "0", .sizes = { 64 }, .size_count = 1, .every = 1,
 	.connections = 1,
 	.ep.timeout_ms = 60000,	/* a test may ask for less */
+	/* another connection takes half a minute on a busy host */
+	.ep.close_timeout_ms = 60000,
 };
 
 struct rdmamsg *ctx;
