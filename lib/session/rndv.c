@@ -208,6 +208,17 @@ void rdmamsg__rndv_announce(struct rdmamsg_ep *ep, struct op *op)
 	rdmamsg__rndv_tell(ep, op);
 }
 
+/* The peer's device may know a segment before its program does. */
+static void offer(struct rdmamsg_ep *ep, const struct rndv_out *r, uint32_t i)
+{
+	const struct lane *l = &ep->lane;
+
+	/* without a connection the announcement waits, and another follows */
+	if (l->hot.qp && l->dev && r->v == l->dev->device->v &&
+	    r->v->offer_read)
+		r->v->offer_read(l->hot.qp, r->mr[i], r->addr[i], r->len[i]);
+}
+
 void rdmamsg__rndv_tell(struct rdmamsg_ep *ep, struct op *op)
 {
 	struct rndv_out *r = op->rndv;
@@ -215,8 +226,6 @@ void rdmamsg__rndv_tell(struct rdmamsg_ep *ep, struct op *op)
 		.total = r->total, .count = r->count, .has_crc = r->has_crc,
 		.crc = r->crc,
 	};
-	void (*offer)(struct ibv_qp *qp, const struct ibv_mr *mr, uint64_t raddr,
-		      uint64_t len) = ep->lane.dev->device->v->offer_read;
 	size_t len;
 
 	for (uint32_t i = 0; i < r->count; i++) {
@@ -226,8 +235,7 @@ void rdmamsg__rndv_tell(struct rdmamsg_ep *ep, struct op *op)
 				      ++ep->ctx->memory->regions;
 		wire.keys[i].addr = r->addr[i];
 		wire.keys[i].len = r->len[i];
-		if (offer)
-			offer(ep->lane.hot.qp, r->mr[i], r->addr[i], r->len[i]);
+		offer(ep, r, i);
 	}
 	len = rdmamsg__rndv_encode(&wire, op->msg->data);
 	rdmamsg__tx_message(ep, PROTO_RNDV, op->number, op->tag, op,
