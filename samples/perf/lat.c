@@ -36,7 +36,7 @@ void perf_lat(struct perf_link *l)
 		l->samples[l->sent - 1] = now - last;
 		last = now;
 		if (!(l->sent % 256))
-			perf_progress("lat", l->size, l->sent, l->count);
+			perf_link_progress(l);
 	}
 	l->end = last;
 }

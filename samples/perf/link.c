@@ -266,8 +266,7 @@ static int run(struct perf_link *l)
 		if (!perf_link_turn(l))
 			return -1;
 		if (l->test != PERF_LAT)
-			perf_progress(perf_test_names[l->test], l->size,
-				      l->sent, l->count);
+			perf_link_progress(l);
 	}
 	return 0;
 }

@@ -52,8 +52,7 @@ static void stream(struct perf_link *l)
 	while (l->flying || (l->sent < l->count && !l->error)) {
 		if (!perf_link_turn(l))
 			return;
-		perf_progress(perf_test_names[l->test], l->size, l->sent,
-			      l->count);
+		perf_link_progress(l);
 	}
 }
 

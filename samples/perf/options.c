@@ -463,6 +463,23 @@ static int group_values(const struct perf_options *o)
 	return 0;
 }
 
+static int one_sided_values(const struct perf_options *o)
+{
+	if (o->check)
+		return wrong("--check is not for one-sided tests");
+	if (o->failover && o->test == PERF_WRITE_LAT)
+		return wrong("write-lat looks at memory: no --failover");
+	if (o->event && o->test == PERF_WRITE_LAT)
+		return wrong("write-lat looks at memory: no --event");
+	for (int i = 0; i < o->size_count; i++)
+		if (!o->sizes[i] ||
+		    (o->test == PERF_ATOMIC_LAT && o->sizes[i] != 8))
+			return wrong("-s %u: %s", o->sizes[i], o->sizes[i] ?
+				     "atomic operations are on 8 bytes" :
+				     "one-sided tests need a byte");
+	return 0;
+}
+
 static int plot_operands(struct perf_options *o, int argc, char **argv)
 {
 	if (argc < 2)
@@ -507,21 +524,8 @@ static int operands(struct perf_options *o, int argc, char **argv)
 		return wrong("--cold or --failover, not both");
 	if (o->guard && o->srq)
 		return wrong("--guard or --srq, not both");
-	if (o->command != CMD_TEST || !perf_one_sided(o->test))
-		return 0;
-	if (o->check)
-		return wrong("--check is not for one-sided tests");
-	if (o->failover && o->test == PERF_WRITE_LAT)
-		return wrong("write-lat looks at memory: no --failover");
-	if (o->event && o->test == PERF_WRITE_LAT)
-		return wrong("write-lat looks at memory: no --event");
-	for (int i = 0; i < o->size_count; i++)
-		if (!o->sizes[i] ||
-		    (o->test == PERF_ATOMIC_LAT && o->sizes[i] != 8))
-			return wrong("-s %u: %s", o->sizes[i], o->sizes[i] ?
-				     "atomic operations are on 8 bytes" :
-				     "one-sided tests need a byte");
-	return 0;
+	return o->command == CMD_TEST && perf_one_sided(o->test) ?
+	       one_sided_values(o) : 0;
 }
 
 static void mark(bool *given, int opt)

@@ -425,6 +425,12 @@ static inline bool perf_link_turn(struct perf_link *l)
 	return !l->error && !perf_stopped;
 }
 
+/* Shows how far the run is. */
+static inline void perf_link_progress(const struct perf_link *l)
+{
+	perf_progress(perf_test_names[l->test], l->size, l->sent, l->count);
+}
+
 void perf_lat(struct perf_link *l);
 /* onesided.c: a whole run */
 void perf_onesided_more(struct perf_link *l);	/* in callbacks */
