@@ -1104,6 +1104,9 @@ make_key()
 	head -c 32 /dev/urandom >other-key)
 }
 
+# what --steps prints
+step_line='largest step: [0-9]* to [0-9]* bytes: [0-9]*\.[0-9][0-9] times the time\( (still moving)\)\{0,1\}'
+
 # perf_option NAME: tries it. Without polling where that is not what is tried: in
 # a virtual machine both sides and the device share two processors.
 perf_option()
@@ -1165,6 +1168,9 @@ perf_option()
 		said ', 64 bytes: microseconds over time, from '
 		not said ', 4096 bytes: microseconds over time'
 		said '^left out: 1 of 3 curves over time$' ;;
+	steps)	client lat --steps=64:128 -n 20 --event
+		said "^$step_line$"
+		[ "$(wc -l <"$work/said")" -eq 1 ] ;;
 	compact)
 		client lat -s 64,4K -n 300 --plot=- --event --compact
 		said 'microseconds over bytes'
@@ -1437,6 +1443,59 @@ perf_warm()
 	complains 2 'cold or --failover' "$perf" lat a --cold --failover=b
 	complains 2 '--cold is not an option of tune' "$perf" tune a --cold
 	end_server TERM 0
+}
+
+# --steps: each test, the sizes and their counts, and what it refuses.
+perf_steps()
+{
+	start "$perf" server -a "$addr" -p 0
+	for test in lat rate bw read-lat write-bw read-bw
+	do
+		client $test --steps=1:2K:1K -n 20 --event
+		said '^largest step: 1 to 1025 bytes: '
+		[ "$(wc -l <"$work/said")" -eq 1 ]
+	done
+	client lat --steps=64:128 -n 22 --event --json --check \
+		--failover="$addr"
+	json_is size 64 80 96 112 128
+	json_is count 22 22 22 22 22
+	json_is test lat lat lat lat lat lat
+	tail -n 2 "$work/said" | head -n 1 | grep -q '^{"test": "lat", "step_from": [0-9]*, "step_to": [0-9]*, "step_times": [0-9.]*, "moving": [a-z]*}$'
+	tail -n 1 "$work/said" | grep -q longest_gap_ms
+	# without what --failover says of paths
+	grep '^{' "$work/said" >steps.json
+	returns 0 "$perf" plot steps.json
+	said '^ *128 bytes'
+	client rate --steps=0:32:8 -n 3 --event --json
+	json_is size 0 8 16 24 32
+	json_is count 3 3 3 3 3
+	end_server TERM 0
+	complains 2 '--steps 8:4: FROM is above TO; ' \
+		"$perf" lat a --steps=8:4
+	complains 2 '--steps 4:8:0: STEP is at least 1; ' \
+		"$perf" lat a --steps=4:8:0
+	complains 2 '--steps 4:19: one size has no step: ' \
+		"$perf" lat a --steps=4:19
+	complains 2 '--steps 0:16K:1: at most 16384 sizes; ' \
+		"$perf" lat a --steps=0:16K:1
+	complains 2 '--steps 1:2G: at most 2147483647 bytes; ' \
+		"$perf" lat a --steps=1:2G
+	for wrong in '' 4 4: :4 4:8: 4:8:1: 4:8:1:1 4,8 4:8x -4:8
+	do
+		complains 2 "^rdmamsg-perf: --steps $wrong: FROM:TO\[:STEP\] are" \
+			"$perf" lat a --steps="$wrong"
+	done
+	for other in -s4 --cold --hist --plot=-
+	do
+		complains 2 '^rdmamsg-perf: --steps or -.*, not both; ' \
+			"$perf" bw a --steps=4:64 $other
+	done
+	complains 2 'atomic operations are on 8 bytes' \
+		"$perf" atomic-lat a --steps=4:64
+	complains 2 'one-sided tests need a byte' \
+		"$perf" read-lat a --steps=0:64
+	complains 2 '--steps is not an option of conns' \
+		"$perf" conns a --steps=4:64
 }
 
 # rivals NAME...: compare had these, and each of the first three figures.
@@ -3873,6 +3932,7 @@ run perf-mistakes perf_mistakes
 run perf-client-killed perf_client_killed
 run perf-conns conns
 run perf-warm perf_warm
+run perf-steps perf_steps
 run perf-plot perf_plot
 if [ "$(nproc)" -gt 1 ]
 then

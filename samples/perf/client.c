@@ -6,6 +6,7 @@
  */
 #include "perf.h"
 #include "plot.h"
+#include "steps.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +41,12 @@ static const uint32_t atomic_sizes[] = { 8 };
 #define TOUCHED		SAMPLES
 #define COLD_COUNT	100	/* with --cold */
 
+/* With --steps, all runs have the same count, so that times compare. */
+#define STEP_BYTES	((uint64_t)4 << 20)
+#define STEP_LEAST	10
+#define STEP_LATENCIES	200
+#define STEP_MOST	500
+
 struct client {
 	struct perf_link link;
 	struct perf_options *o;
@@ -48,6 +55,11 @@ struct client {
 	uint64_t *sorted;
 	size_t room;		/* samples */
 	double measured;	/* seconds, of all runs of a size */
+	/* --steps */
+	uint32_t step_count;	/* messages of a run */
+	size_t steps;		/* sizes */
+	struct perf_result *best;	/* --json: fastest run of each size */
+	uint64_t errors;
 };
 
 /* Defaults of each test. The first run has so many messages. */
@@ -80,6 +92,23 @@ static uint32_t count_of(const struct perf_options *o, uint32_t size)
 	       (uint32_t)n;
 }
 
+/* Returns true if the test's figure is a latency, which a median describes. */
+static bool has_latency(enum perf_test test)
+{
+	return test == PERF_LAT || test == PERF_WRITE_LAT ||
+	       test == PERF_READ_LAT;
+}
+
+static uint32_t step_count_of(const struct perf_options *o)
+{
+	uint32_t most = has_latency(o->test) ? STEP_LATENCIES : STEP_MOST;
+	uint64_t n = STEP_BYTES / o->steps.to;
+
+	if (o->count)
+		return o->count;
+	return n > most ? most : n < STEP_LEAST ? STEP_LEAST : (uint32_t)n;
+}
+
 static uint32_t window_of(enum perf_test test, uint32_t size)
 {
 	uint64_t n = WINDOW_BYTES / (size ? size : 1);
@@ -95,13 +124,21 @@ static uint32_t every_of(enum perf_test test)
 	return test == PERF_RATE ? RATE_EVERY : 1;
 }
 
-/* Allocates memory for the largest size and the most messages, in advance. */
-static int prepare(struct client *c)
+/*
+ * Chooses the sizes and counts. Returns the largest size, and that of an array
+ * of all times of a size.
+ */
+static size_t choose(struct client *c, size_t *ret_most)
 {
 	struct perf_options *o = c->o;
-	struct perf_link *l = &c->link;
 	size_t largest = 0, most = o->count || o->cold ? 0 : SAMPLES;
 
+	if (o->steps.step) {
+		c->step_count = step_count_of(o);
+		c->steps = (o->steps.to - o->steps.from) / o->steps.step + 1;
+		*ret_most = c->step_count;
+		return o->steps.to;
+	}
 	if (!o->size_count)
 		for (size_t i = 0; i < defaults[o->test].size_count; i++)
 			o->sizes[o->size_count++] = defaults[o->test].sizes[i];
@@ -111,6 +148,17 @@ static int prepare(struct client *c)
 		largest = o->sizes[i] > largest ? o->sizes[i] : largest;
 		most = n > most ? n : most;
 	}
+	*ret_most = most;
+	return largest;
+}
+
+/* Allocates memory for the largest size and the most messages, in advance. */
+static int prepare(struct client *c)
+{
+	struct perf_options *o = c->o;
+	struct perf_link *l = &c->link;
+	size_t most, largest = choose(c, &most);
+
 	l->test = o->test;
 	l->room = (uint32_t)(largest > 8 ? largest : 8);
 	l->pattern = perf_pattern(largest);
@@ -221,12 +269,24 @@ static int warm_up(struct client *c, struct perf_result *r, uint32_t count)
 	return 0;
 }
 
+/* Fills in what the runs of a size have in common. */
+static void finish(struct client *c, struct perf_result *r, size_t used)
+{
+	const struct perf_link *l = &c->link;
+
+	r->device = l->device;
+	r->event = l->event;
+	r->server_event = l->server_event;
+	perf_over_time(r, c->samples, used,
+		       perf_usec_per_tick() * part(r->test));
+}
+
 static void show(struct client *c, struct perf_result *r, size_t used)
 {
 	const struct perf_options *o = c->o;
 	double scale = perf_usec_per_tick() * part(o->test);
 
-	perf_over_time(r, c->samples, used, scale);
+	finish(c, r, used);
 	perf_report(r, o->json);
 	if (o->hist)
 		perf_hist(c->sorted, used, scale);
@@ -238,30 +298,122 @@ static void show(struct client *c, struct perf_result *r, size_t used)
 	}
 }
 
+static void set_size(struct client *c, uint32_t size)
+{
+	struct perf_link *l = &c->link;
+
+	c->measured = 0;
+	l->size = size;
+	l->window = window_of(l->test, size);
+	l->every = every_of(l->test);
+}
+
 /* Returns the number of errors, or -1. */
 static int64_t measure(struct client *c, uint32_t size)
 {
-	struct perf_link *l = &c->link;
 	const struct perf_options *o = c->o;
 	uint32_t count = count_of(o, size);
 	struct perf_result r = { .test = o->test, .size = size,
 				 .cold = o->cold };
 	size_t used = 0;
 
-	c->measured = 0;
-	l->size = size;
-	l->window = window_of(o->test, size);
-	l->every = every_of(o->test);
+	set_size(c, size);
 	if (!o->cold && warm_up(c, &r, count))
 		return -1;
 	if (add(c, &r, count, &used) ||
 	    (!o->cold && !o->count && settle(c, &r, &used)))
 		return -1;
-	r.device = l->device;
-	r.event = l->event;
-	r.server_event = l->server_event;
 	show(c, &r, used);
 	return (int64_t)r.errors;
+}
+
+/* ---- --steps ---------------------------------------------------------- */
+
+static uint32_t step_size(const struct client *c, size_t i)
+{
+	return c->o->steps.from + (uint32_t)i * c->o->steps.step;
+}
+
+static double step_time(const struct perf_result *r)
+{
+	return has_latency(r->test) ? r->usec_p50 : r->seconds * 1e6 / r->count;
+}
+
+/* Measures a size for perf_step_find(). */
+static int measure_step(void *arg, size_t i, double *ret_usec)
+{
+	struct client *c = arg;
+	struct perf_result r = { .test = c->o->test, .size = step_size(c, i) };
+	size_t used = 0;
+
+	perf_progress(perf_test_names[r.test], r.size, i, c->steps);
+	set_size(c, r.size);
+	if (add(c, &r, c->step_count, &used))
+		return -1;
+	*ret_usec = step_time(&r);
+	c->errors += r.errors;
+	if (!c->best ||
+	    (c->best[i].count && step_time(&c->best[i]) <= *ret_usec))
+		return 0;
+	finish(c, &r, used);
+	c->best[i] = r;
+	return 0;
+}
+
+/* The largest size first: its memory is that of all others. */
+static int warm_steps(struct client *c)
+{
+	const uint32_t sizes[] = { c->o->steps.to, c->o->steps.from };
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct perf_result r = { .test = c->o->test, .size = sizes[i] };
+
+		set_size(c, r.size);
+		if (warm_up(c, &r, c->step_count))
+			return -1;
+		c->errors += r.errors;
+	}
+	return 0;
+}
+
+static void report_step(const struct client *c, const struct perf_step *step)
+{
+	uint32_t from = step_size(c, step->at), to = step_size(c, step->at + 1);
+
+	perf_progress(NULL, 0, 0, 0);
+	for (size_t i = 0; c->best && i < c->steps; i++)
+		perf_report(&c->best[i], true);
+	if (c->o->json)
+		printf("{\"test\": \"%s\", \"step_from\": %u, "
+		       "\"step_to\": %u, \"step_times\": %.3f, "
+		       "\"moving\": %s}\n", perf_test_names[c->o->test], from,
+		       to, step->times, step->moving ? "true" : "false");
+	else
+		printf("largest step: %u to %u bytes: %.2f times the time%s\n",
+		       from, to, step->times,
+		       step->moving ? " (still moving)" : "");
+	fflush(stdout);
+}
+
+/* Returns the number of errors, or -1. */
+static int64_t measure_steps(struct client *c)
+{
+	struct perf_step step;
+	int ret;
+
+	c->link.quiet = true;
+	if (c->o->json)
+		c->best = calloc(c->steps, sizeof(*c->best));
+	if (warm_steps(c))
+		return -1;
+	ret = c->o->json && !c->best ? -ENOMEM :
+	      perf_step_find(c->steps, measure_step, c, &step);
+	if (ret == -ENOMEM)
+		perf_complain("no memory for %zu sizes", c->steps);
+	if (ret)
+		return -1;
+	report_step(c, &step);
+	return (int64_t)c->errors;
 }
 
 /* ---- connections ------------------------------------------------------ */
@@ -302,23 +454,32 @@ static int open_again(struct client *c)
 	return open_link(c);
 }
 
-static int measure_all(struct client *c)
+/* Returns the number of errors, or -1. */
+static int64_t measure_sizes(struct client *c)
 {
 	int64_t errors = 0;
 
-	if (prepare(c) || open_link(c))
-		return 1;
 	for (int i = 0; i < c->o->size_count; i++) {
 		int64_t n;
 
 		if (i && c->o->cold && open_again(c))
-			return 1;
+			return -1;
 		n = measure(c, c->o->sizes[i]);
 		if (n < 0)
-			return 1;
+			return -1;
 		errors += n;
 	}
-	if (errors)
+	return errors;
+}
+
+static int measure_all(struct client *c)
+{
+	int64_t errors;
+
+	if (prepare(c) || open_link(c))
+		return 1;
+	errors = c->o->steps.step ? measure_steps(c) : measure_sizes(c);
+	if (errors > 0)
 		perf_complain("%lld messages were wrong", (long long)errors);
 	return errors ? 1 : 0;
 }
@@ -357,5 +518,6 @@ int perf_client(const struct perf_options *opts)
 		perf_complain("interrupted");
 	free(c.samples);
 	free(c.sorted);
+	free(c.best);
 	return ret;
 }

@@ -15,7 +15,7 @@
 #define DROP_MOST	100	/* percent */
 
 enum { OPT_POLL = 256, OPT_EVENT, OPT_ONCE, OPT_CHECK, OPT_JSON, OPT_SRQ,
-       OPT_COLD, OPT_PLOT, OPT_COMPACT, OPT_HIST,
+       OPT_COLD, OPT_PLOT, OPT_COMPACT, OPT_HIST, OPT_STEPS,
        OPT_CPUS, OPT_ONLY,
        OPT_RATE, OPT_TIME, OPT_GROUP, OPT_DROP, OPT_NO_REPAIR, OPT_UNORDERED,
        OPT_GUARD, OPT_CRC, OPT_FAILOVER, OPT_KEY_FILE };
@@ -25,6 +25,7 @@ static const struct option long_options[] = {
 	{ "port", required_argument, NULL, 'p' },
 	{ "device", required_argument, NULL, 'd' },
 	{ "size", required_argument, NULL, 's' },
+	{ "steps", required_argument, NULL, OPT_STEPS },
 	{ "count", required_argument, NULL, 'n' },
 	{ "poll", no_argument, NULL, OPT_POLL },
 	{ "event", no_argument, NULL, OPT_EVENT },
@@ -106,6 +107,11 @@ static const char help[] =
 "Options of tests:\n"
 "  -s, --size=SIZE,... bytes of a message, up to 2147483647; K, M, G: powers of\n"
 "                      1024 (not tune)\n"
+"      --steps=FROM:TO[:STEP]\n"
+"                      measure sizes from FROM to TO, STEP bytes apart, and print\n"
+"                      the two neighbours whose times differ the most, instead\n"
+"                      of a table; STEP is " PERF_STRING(PERF_STEP) " by default (not atomic-lat, tune,\n"
+"                      conns)\n"
 "  -n, --count=COUNT   messages, or connections of conns; default: as many as it\n"
 "                      takes for three digits that stay, a second at most\n"
 "      --check         verify every byte (lat, rate, bw)\n"
@@ -198,6 +204,40 @@ static int sizes(struct perf_options *o, const char *list)
 	}
 }
 
+/* Reads "FROM:TO" or "FROM:TO:STEP". */
+static int steps(struct perf_options *o, const char *arg)
+{
+	uint64_t n[3] = { 0, 0, PERF_STEP };
+	const char *s = arg;
+
+	for (int i = 0; i < 3; i++) {
+		int ret = number(s, RDMAMSG_MSG_MAX, &n[i], &s);
+
+		if (ret == -ERANGE)
+			return wrong("--steps %s: at most 2147483647 bytes",
+				     arg);
+		if (!ret && !*s && i)
+			break;
+		if (ret || *s++ != ':' || i == 2)
+			return wrong("--steps %s: FROM:TO[:STEP] are numbers, "
+				     "with K, M or G", arg);
+	}
+	if (n[0] > n[1])
+		return wrong("--steps %s: FROM is above TO", arg);
+	if (!n[2])
+		return wrong("--steps %s: STEP is at least 1", arg);
+	if (n[1] - n[0] < n[2])
+		return wrong("--steps %s: one size has no step: TO is at least "
+			     "FROM + STEP", arg);
+	if ((n[1] - n[0]) / n[2] >= PERF_STEPS_MAX)
+		return wrong("--steps %s: at most %d sizes", arg,
+			     PERF_STEPS_MAX);
+	o->steps.from = (uint32_t)n[0];
+	o->steps.to = (uint32_t)n[1];
+	o->steps.step = (uint32_t)n[2];
+	return 0;
+}
+
 /* 'name' is the option's, for the error text. */
 static int natural(uint32_t *ret, const char *name, const char *arg,
 		   uint32_t most)
@@ -258,6 +298,7 @@ static bool applies(const struct perf_options *o, int opt)
 		return o->command == CMD_SERVER;
 	case OPT_CHECK:
 	case OPT_COLD:
+	case OPT_STEPS:
 	case OPT_FAILOVER:
 		return o->command == CMD_TEST;
 	case OPT_HIST:
@@ -310,6 +351,8 @@ static int option(struct perf_options *o, int opt, const char *arg)
 		return 0;
 	case 's':
 		return sizes(o, arg);
+	case OPT_STEPS:
+		return steps(o, arg);
 	case 'n':
 		return natural(&o->count, "-n", arg, PERF_COUNT_MAX);
 	case OPT_POLL:
@@ -463,6 +506,23 @@ static int group_values(const struct perf_options *o)
 	return 0;
 }
 
+static int steps_values(const struct perf_options *o)
+{
+	if (o->size_count)
+		return wrong("--steps or -s, not both");
+	if (o->cold)
+		return wrong("--steps or --cold, not both");
+	if (o->hist)
+		return wrong("--steps or --hist, not both");
+	if (o->plot)
+		return wrong("--steps or --plot, not both");
+	if (o->test == PERF_ATOMIC_LAT)
+		return wrong("--steps: atomic operations are on 8 bytes");
+	if (!o->steps.from && perf_one_sided(o->test))
+		return wrong("--steps: one-sided tests need a byte");
+	return 0;
+}
+
 static int one_sided_values(const struct perf_options *o)
 {
 	if (o->check)
@@ -478,6 +538,13 @@ static int one_sided_values(const struct perf_options *o)
 				     "atomic operations are on 8 bytes" :
 				     "one-sided tests need a byte");
 	return 0;
+}
+
+static int test_values(const struct perf_options *o)
+{
+	int ret = o->steps.step ? steps_values(o) : 0;
+
+	return ret || !perf_one_sided(o->test) ? ret : one_sided_values(o);
 }
 
 static int plot_operands(struct perf_options *o, int argc, char **argv)
@@ -524,8 +591,7 @@ static int operands(struct perf_options *o, int argc, char **argv)
 		return wrong("--cold or --failover, not both");
 	if (o->guard && o->srq)
 		return wrong("--guard or --srq, not both");
-	return o->command == CMD_TEST && perf_one_sided(o->test) ?
-	       one_sided_values(o) : 0;
+	return o->command == CMD_TEST ? test_values(o) : 0;
 }
 
 static void mark(bool *given, int opt)

@@ -19,6 +19,8 @@
 
 #define PERF_PORT	"7471"
 #define PERF_SIZES_MAX	64
+#define PERF_STEPS_MAX	16384	/* sizes of --steps */
+#define PERF_STEP	16	/* bytes */
 #define PERF_CPU_MAX	1023	/* of cpu_set_t */
 #define PERF_COUNT_MAX	100000000u
 #define PERF_RATE_MAX	10000000u
@@ -44,6 +46,10 @@ struct perf_options {
 	const char *device;
 	uint32_t sizes[PERF_SIZES_MAX];
 	int size_count;		/* 0: sizes of the test */
+	struct {
+		uint32_t from, to;	/* bytes */
+		uint32_t step;		/* 0: without --steps */
+	} steps;
 	uint32_t count;		/* 0: depends on the size */
 	bool poll, event;	/* neither: the default of each side */
 	bool once;
@@ -365,6 +371,7 @@ struct perf_link {
 	bool event;
 	bool server_event;	/* of the last run */
 	bool check;
+	bool quiet;		/* the caller shows the progress */
 	bool running;
 	int error; /* set after printing an error: the link has ended */
 	char why[PERF_WHY_MAX];	/* reason if connecting failed */
@@ -428,7 +435,9 @@ static inline bool perf_link_turn(struct perf_link *l)
 /* Shows how far the run is. */
 static inline void perf_link_progress(const struct perf_link *l)
 {
-	perf_progress(perf_test_names[l->test], l->size, l->sent, l->count);
+	if (!l->quiet)
+		perf_progress(perf_test_names[l->test], l->size, l->sent,
+			      l->count);
 }
 
 void perf_lat(struct perf_link *l);
