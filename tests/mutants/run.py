@@ -28,7 +28,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
-SOURCES = ("lib", "cm", "include", "samples/info")
+SOURCES = ("lib", "cm", "include", "samples/info", "samples/perf")
 
 # Run in this order when no hint has noticed: a little of everything.
 DEFAULT = """
