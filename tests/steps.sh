@@ -733,7 +733,8 @@ run_step()
 	device-rxe)
 		in_machine "$work/gcc/tests/device/conform" -d rxe0 ;;
 	soft-rxe)
-		in_machine sh "$top/tests/soft/rxe.sh" "$work/gcc" ;;
+		in_machine sh "$top/tests/soft/rxe.sh" "$work/gcc" &&
+			in_machine sh "$top/tests/soft/wireguard.sh" "$work/gcc" ;;
 	device-siw)
 		in_machine "$work/gcc/tests/device/conform" -d siw0 ;;
 	siw)	siw_short ;;
