@@ -270,7 +270,6 @@ static int after_batch(struct rdmamsg *ctx)
 	int n, ret;
 
 	ctx->batch_at = now;
-	ctx->loop.sleeps = false;
 	set_batch(ctx, passed);
 	n = rdmamsg__timers_poll(&ctx->loop.timers);
 	/* a clock that a test has stopped tells nothing */
@@ -296,6 +295,7 @@ static int poll_queues(struct rdmamsg *ctx, bool waits)
 	if (n || !waits)
 		ctx->polls -= 1 + 4 * n;
 	if (ctx->polls <= 0 && (n || !waits)) {
+		ctx->loop.sleeps &= waits;
 		ret = after_batch(ctx);
 		n = ret < 0 && !n ? ret : n + max(ret, 0);
 	}

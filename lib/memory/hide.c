@@ -16,6 +16,7 @@
 static int unguessable(struct dev *dev, uint64_t *ret)
 {
 	if (!dev->random.left) {
+		errno = 0;
 		/* up to 256 bytes come at once, or none: getrandom(2) */
 		if (getrandom(dev->random.stock, sizeof(dev->random.stock),
 			      0) != sizeof(dev->random.stock))
@@ -23,6 +24,7 @@ static int unguessable(struct dev *dev, uint64_t *ret)
 		dev->random.left = sizeof(dev->random.stock) / sizeof(*ret);
 	}
 	*ret = dev->random.stock[--dev->random.left];
+	dev->random.stock[dev->random.left] = 0;
 	return 0;
 }
 

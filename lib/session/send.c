@@ -312,13 +312,14 @@ static void launch_piece(struct rdmamsg_ep *ep, struct op *op)
  */
 static bool polls_for(const struct rdmamsg_ep *ep, size_t len)
 {
-	const struct dev *dev = ep->lane.dev;
+	const struct lane *l = &ep->lane;
 	uint32_t most;
 
-	if (ep->ctx->loop.sleeps || ep->tuning.pieces_max || !dev)
+	if (ep->ctx->loop.sleeps || ep->tuning.pieces_max || !l->dev)
 		return false;
-	most = rdmamsg__quirks(dev->device)->pieces_polling;
-	return most && len > most;
+	most = rdmamsg__quirks(l->dev->device)->pieces_polling;
+	/* over a network an answer takes long */
+	return most && len > most && !(l->v->is_far && l->v->is_far(l->hot.qp));
 }
 
 /*

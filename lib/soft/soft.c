@@ -15,6 +15,7 @@
 #include "soft/engine/dc.h"
 #include "soft/engine/engine.h"
 #include "soft/engine/linger.h"
+#include "soft/engine/offer.h"
 #include "soft/engine/req.h"
 #include "soft/engine/resp.h"
 #include "soft/fabric/upward.h"
@@ -38,6 +39,8 @@ static void ports(struct soft_dev *dev, const struct soft_faults *were)
 	soft_apm_ports(dev, were);
 	soft_cm_iwarp_ports(dev);
 	soft_linger_ports(dev);
+	if (dev->faulty)
+		soft_offers_end(dev);
 }
 
 /* Packets first: they bring work for queue pairs. */

@@ -19,9 +19,10 @@
 #define TAKE_MAX	(512u << 10)	/* bytes that a call to post may copy */
 
 struct soft_offer {
+	bool stands;			/* as far as is known */
 	uint32_t rkey;
 	uint64_t raddr;
-	struct soft_shown shown;
+	struct soft_range range[2];	/* of the region, of the queue pair */
 };
 
 struct soft_offers {
@@ -62,7 +63,7 @@ void soft_offer_read(struct ibv_qp *ibv, const struct ibv_mr *ibv_mr,
 	struct soft_rec *rec;
 	const void *at;
 
-	if (!len || len > SOFT_MAX_MSG)
+	if (!len || len > TAKE_MAX)
 		return;
 	soft_lock(dev);
 	at = may_offer(dev, qp, mr) && pays(qp->wire) ?
@@ -93,21 +94,34 @@ void soft_offer_read(struct ibv_qp *ibv, const struct ibv_mr *ibv_mr,
 
 /* ---- taking ------------------------------------------------------------ */
 
+/* Returns the place of the offer: that of one that it replaces, if there is. */
+static struct soft_offer *place_of(struct soft_offers *all, uint32_t rkey,
+				   uint64_t raddr)
+{
+	for (uint32_t i = 0; i < min(all->count, OFFERS); i++)
+		if (all->of[i].rkey == rkey && all->of[i].raddr == raddr)
+			return &all->of[i];
+	return &all->of[all->count++ % OFFERS];
+}
+
 void soft_offer_arrives(struct soft_qp *qp, const struct soft_rec *rec,
 			const struct soft_fetch *from)
 {
 	struct soft_offer *o;
 
-	if (from->wire != qp->wire || from->shown.count != 2)
+	/* what lingers has no requests, and an initiator of DC changes peers */
+	if (qp->ibv.qp_type != IBV_QPT_RC || qp->lingers ||
+	    from->wire != qp->wire || from->shown.count != 2)
 		return;
 	if (!qp->offers)
 		qp->offers = calloc(1, sizeof(*qp->offers));
 	if (!qp->offers)
 		return;
-	o = &qp->offers->of[qp->offers->count++ % OFFERS];
+	o = place_of(qp->offers, rec->rkey, rec->raddr);
+	o->stands = true;
 	o->rkey = rec->rkey;
 	o->raddr = rec->raddr;
-	o->shown = from->shown;
+	memcpy(o->range, from->shown.range, sizeof(o->range));
 }
 
 static struct soft_offer *find(struct soft_offers *all,
@@ -115,13 +129,12 @@ static struct soft_offer *find(struct soft_offers *all,
 {
 	for (uint32_t i = 0; i < min(all->count, OFFERS); i++) {
 		struct soft_offer *o = &all->of[i];
-
 		/* below raddr it wraps, and is too large */
 		const uint64_t skip = wqe->raddr - o->raddr;
 
-		if (o->shown.count && o->rkey == wqe->rkey &&
-		    skip <= o->shown.range[0].len &&
-		    wqe->length <= o->shown.range[0].len - skip)
+		if (o->stands && o->rkey == wqe->rkey &&
+		    skip <= o->range[0].len &&
+		    wqe->length <= o->range[0].len - skip)
 			return o;
 	}
 	return NULL;
@@ -154,18 +167,26 @@ bool soft_offer_take(struct soft_dev *dev, struct soft_qp *qp,
 	if (!o)
 		return false;
 	skip = wqe->raddr - o->raddr;
-	from.shown = o->shown;
+	from.shown.count = 2;
+	memcpy(from.shown.range, o->range, sizeof(o->range));
 	from.shown.range[0].addr += skip;
 	from.shown.range[0].len = wqe->length;
 	if (!soft_vm_stands(&from) ||
 	    soft_vm_scatter(dev, &qp->pd->ibv, wqe->sge, wqe->num_sge, 0,
 			    &from, wqe->length)) {
 		/* a request finds out why; the memory may have other bytes */
-		o->shown.count = 0;
+		o->stands = false;
 		return false;
 	}
 	qp->psn_next = wqe->psn;
 	wqe->done = true;
 	soft_count_rcv(dev, qp->attr.port_num, wqe->length);
 	return true;
+}
+
+void soft_offers_end(struct soft_dev *dev)
+{
+	for (uint32_t i = 0; dev->qps && i < SOFT_QPS; i++)
+		if (dev->qps[i])
+			soft_vm_end_offers(dev, dev->qps[i]);
 }

@@ -31,4 +31,7 @@ void soft_offer_arrives(struct soft_qp *qp, const struct soft_rec *rec,
 bool soft_offer_take(struct soft_dev *dev, struct soft_qp *qp,
 		     struct soft_swqe *wqe);
 
+/* Withdraws all offers of this device: a read of one would see no fault. */
+void soft_offers_end(struct soft_dev *dev);
+
 #endif

@@ -402,7 +402,7 @@ void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
 		struct soft_swqe *wqe = wqe_at(qp, qp->sq_next);
 		enum soft_pass pass = SOFT_PUSHES;
 		enum soft_fate fate = SOFT_PASS;
-		bool pushed;
+		bool pushed, fresh;
 
 		if (wqe->status)
 			break;
@@ -430,7 +430,8 @@ void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
 			     held_up(dev, qp, wqe, &fate)))
 			return;
 		wqe->started = true;
-		if ((int32_t)(qp->sq_next - qp->begun) >= 0)
+		fresh = (int32_t)(qp->sq_next - qp->begun) >= 0;
+		if (fresh)
 			qp->begun = qp->sq_next + 1;
 		if (is_local(wqe)) {
 			do_local(dev, qp, wqe);
@@ -441,7 +442,8 @@ void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
 			if (!pushed)
 				return;
 		} else if (is_read(wqe)) {
-			pushed = soft_offer_take(dev, qp, wqe) ||
+			/* the peer may know the PSN of one that was pushed */
+			pushed = (fresh && soft_offer_take(dev, qp, wqe)) ||
 				 push_read(dev, qp, wqe);
 		} else if (qp->unreliable) {
 			pushed = push_unreliable(dev, qp, wqe, fate);

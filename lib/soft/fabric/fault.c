@@ -12,7 +12,6 @@
 #include "soft/fabric/dev.h"
 #include "soft/fabric/shared.h"
 #include "soft/fabric/upward.h"
-#include "soft/fabric/vm.h"
 
 /* ---- settings --------------------------------------------------------- */
 
@@ -48,9 +47,6 @@ void soft_faults_take(struct soft_dev *dev)
 	f.delay_us = min(f.delay_us, SOFT_DELAY_MAX);
 	dev->faults = f;
 	dev->faulty = acts(&f);
-	/* a read that needs no request would see no fault */
-	if (dev->faulty)
-		soft_vm_withdraw_all(dev);
 	count_downs(dev, &old);
 	soft_fabric_up->ports(dev, &old);
 }

@@ -115,17 +115,16 @@ void soft_vm_add_qp(struct soft_wire *w, uint32_t qpn, struct soft_shown *ret)
 	};
 }
 
-/* Increments n counters of each wire from the i-th on. */
-static void withdraw(struct soft_dev *dev, uint32_t i, uint32_t n)
+/* Increments a counter of each wire. */
+static void withdraw(struct soft_dev *dev, uint32_t i)
 {
-	struct list *node;
+	struct list *n;
 
-	list_for_each(node, &dev->wires) {
-		struct soft_wire *w = list_entry(node, struct soft_wire, node);
+	list_for_each(n, &dev->wires) {
+		struct soft_wire *w = list_entry(n, struct soft_wire, node);
 
-		for (uint32_t c = 0; c < n; c++)
-			atomic_fetch_add_explicit(counter(&w->tx, i + c), 1,
-						  memory_order_relaxed);
+		atomic_fetch_add_explicit(counter(&w->tx, i), 1,
+					  memory_order_relaxed);
 	}
 	/* pairs with the fence in valid(); memory may be reused after it */
 	atomic_thread_fence(memory_order_seq_cst);
@@ -137,17 +136,12 @@ void soft_vm_withdraw(struct soft_dev *dev, uint32_t key)
 
 	/* the key was freed before the request with the key ended */
 	if (k)
-		withdraw(dev, k->counter, 1);
+		withdraw(dev, k->counter);
 }
 
 void soft_vm_withdraw_qp(struct soft_dev *dev, uint32_t qpn)
 {
-	withdraw(dev, qpn, 1);
-}
-
-void soft_vm_withdraw_all(struct soft_dev *dev)
-{
-	withdraw(dev, 0, SOFT_WITHDRAWN);
+	withdraw(dev, qpn);
 }
 
 /* ---- fetching --------------------------------------------------------- */

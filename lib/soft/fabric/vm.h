@@ -49,8 +49,6 @@ int soft_vm_show_at(const struct soft_dev *dev, struct soft_wire *w,
  */
 void soft_vm_add_qp(struct soft_wire *w, uint32_t qpn, struct soft_shown *ret);
 void soft_vm_withdraw_qp(struct soft_dev *dev, uint32_t qpn);
-/* Ends the validity of all ranges of all keys. */
-void soft_vm_withdraw_all(struct soft_dev *dev);
 /* Ends the validity of all ranges of a key. Call it before the key is freed. */
 void soft_vm_withdraw(struct soft_dev *dev, uint32_t key);
 

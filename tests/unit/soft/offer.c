@@ -3,10 +3,13 @@
  * A region that was offered is read without a request, by a connection of this
  * process to itself; and each reason why a request follows nevertheless.
  */
+#include "soft/engine/engine.h"
 #include "soft/engine/offer.h"
+#include "soft/engine/req.h"
 #include "soft/fabric/dev.h"
 #include "soft/fabric/fault.h"
 #include "soft/fabric/shared.h"
+#include "soft/fabric/vm.h"
 #include "soft/fabric/wire.h"
 #include "soft/soft.h"
 #include "soft/verbs/ctx.h"
@@ -152,6 +155,60 @@ static void read__behind_a_write_SEES_IT(void **state)
 	expect(1, IBV_WC_SUCCESS);
 	expect(2, IBV_WC_SUCCESS);
 	assert_memory_equal(mem[0], mem[0] + LEN, 100);
+}
+
+/* Posts a read, which the peer executes, and holds back its answer. Locks. */
+static struct soft_qp *post_read_and_hold(void)
+{
+	struct soft_qp *q = soft_qp(qp[0]);
+
+	for (;;) {
+		post_read(there(), LEN);
+		soft_lock(dev());
+		(void)soft_progress(dev());
+		if (q->sq_head != q->sq_tail)
+			return q;
+		/* the device's thread was faster */
+		soft_unlock(dev());
+		expect(1, IBV_WC_SUCCESS);
+	}
+}
+
+/* Offers as the peer would. L */
+static void bring_offer(void)
+{
+	struct soft_rec rec = { .raddr = there(), .rkey = mr[1]->rkey };
+	struct soft_fetch f = { .wire = wire() };
+
+	(void)soft_vm_show_at(dev(), wire(), mem[1], LEN, mr[1]->rkey,
+			      &f.shown);
+	soft_vm_add_qp(wire(), qp[1]->qp_num, &f.shown);
+	soft_offer_arrives(soft_qp(qp[0]), &rec, &f);
+}
+
+/* The peer knows its number: given back, it would be that of the next message. */
+static void read__pushed_again_IS_A_REQUEST(void **state)
+{
+	struct soft_qp *q;
+	uint32_t psn;
+
+	fill();
+	q = post_read_and_hold();
+	psn = q->psn_next;
+	q->sq_next = q->sq_head;
+	q->sq[q->sq_head & q->sq_mask].started = false;
+	q->reads_out--;
+	q->tries++;
+	bring_offer();
+	soft_req_push(dev(), q);
+	assert_int_equal(q->psn_next, psn);
+	soft_unlock(dev());
+	expect(1, IBV_WC_SUCCESS);
+	assert_memory_equal(mem[0], mem[1], LEN);
+	assert_int_equal(post_recv(qp[1], 2, 100), 0);
+	assert_int_equal(post(qp[0], IBV_WR_SEND, 3, 100, 0, 0), 0);
+	(void)next(cq);
+	(void)next(cq);
 }
 
 /* ---- an offer that has ended ------------------------------------------ */
@@ -316,6 +373,7 @@ int main(void)
 		PAIR(read__peer_is_awake_NOT_OFFERED),
 		PAIR(read__many_offers_THE_LAST_HOLD),
 		PAIR(read__behind_a_write_SEES_IT),
+		PAIR(read__pushed_again_IS_A_REQUEST),
 		PAIR(read__region_is_gone_REM_ACCESS_ERR),
 		PAIR(read__peer_in_error_FAILS),
 		PAIR(read__peer_permits_no_more_FAILS),
