@@ -150,10 +150,18 @@ end_server()
 	server_ends "$2"
 }
 
+# has_ended PID: the process is a zombie, or gone
+has_ended()
+{
+	[ ! -e "/proc/$1/status" ] ||
+		grep -q '^State:[[:space:]]*[ZX]' "/proc/$1/status"
+}
+
 # server_ends STATUS
 server_ends()
 {
 	status=0
+	await has_ended "$server" || return
 	wait "$server" || status=$?
 	server=
 	[ $status -eq "$1" ] || {
@@ -2732,6 +2740,7 @@ group=239.77.77.77
 subscribe()
 {
 	: >got
+	rm -f told	# the one before has said there that it has joined
 	"$sub" -a "$addr" "$@" $group >got 2>told &
 	server=$!
 }
@@ -3142,12 +3151,14 @@ news ff15::77' ]
 	end_server INT 0
 	[ "$(wc -l <got)" -eq 2 ]
 	# one topic: lines without its name
+	rm -f told
 	"$sub" -v -a "$addr" --count=1 --repair ticks.eur >got 2>told &
 	server=$!
 	await grep -q '^joined ticks.eur: ' told
 	echo 1.09 | returns 0 "$pub" -a "$addr" --repair ticks.eur
 	server_ends 0
 	[ "$(cat got)" = 1.09 ]
+	rm -f told
 	"$sub" -v -a "$addr" --count=1 --repair --json ticks.eur >got 2>told &
 	server=$!
 	await grep -q '^joined ticks.eur: ' told
