@@ -153,6 +153,7 @@ says()
 {
 	said=$1
 	shift
+	rm -f "$log.said"
 	timeout 60 "$@" >"$log.said" 2>&1 &
 	speaker=$!
 	until_true grep -q "$said" "$log.said"
@@ -166,6 +167,7 @@ says()
 # freed HOST: a listener and a subscriber that came too early for the port
 freed()
 {
+	rm -f "$log.held"	# of the one before
 	held >"$log.held" 2>&1 &
 	holder=$!
 	until_true grep -q held "$log.held"
@@ -193,6 +195,7 @@ freed()
 # taken: another program has the port
 taken()
 {
+	rm -f "$log.held"	# of the one before
 	held >"$log.held" 2>&1 &
 	holder=$!
 	until_true grep -q held "$log.held" &&

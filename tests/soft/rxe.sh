@@ -234,6 +234,7 @@ port_taken()
 subscribe()
 {
 	sides "$1"
+	rm -f "$work/sub.$1.err"	# of the one before
 	$here timeout $limit "$sub" "$2" --repair -v >"$work/sub.$1" \
 		2>"$work/sub.$1.err" &
 	subs="$subs $!"
@@ -342,6 +343,7 @@ ends()
 mckeys()
 {
 	sides "$1"
+	rm -f "$work/receiver"
 	$any_here timeout $limit stdbuf -oL mckey -m 239.5.6.7 -b "$3" \
 		>"$work/receiver" 2>&1 &
 	receiver=$!
@@ -355,6 +357,7 @@ mckeys()
 killed()
 {
 	sides "$1"
+	rm -f "$work/server" "$work/client"
 	$here "$peer" server -m echo -d 8000 any 7475 >"$work/server" 2>&1 &
 	server=$!
 	until_true grep listening "$work/server"
@@ -466,6 +469,7 @@ mixed()
 {
 	sides "$1"
 	set -- "$@" 64,4k,64,300,64k,64,4k,1,4095,64k,64,4k,64,1m
+	rm -f "$work/server"
 	$here timeout $limit "$peer" server -m recv -A 17 -e 500 -s "$3" \
 		any 7475 >"$work/server" 2>&1 &
 	server=$!
