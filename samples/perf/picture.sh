@@ -73,5 +73,6 @@ done
 	echo "picture.sh: some figures were still moving" >&2
 cd "$work"
 "$perf" plot rdmamsg --compact --plot=picture.svg
+line=$(measured_on)	# before the tree has a new picture
 sed '1a <!-- SPDX-License-Identifier: BSD-2-Clause -->' picture.svg >"$to"
-measured_on
+echo "$line"
