@@ -45,11 +45,13 @@ passed()
 	echo "# took $(($(date +%s) - began)) fresh-$name"
 }
 
-# in_root COMMAND...: runs the command there, in processes of its own
+# in_root COMMAND...: runs the command there, in processes of its own. UCX aborts
+# without /sys.
 in_root()
 {
 	unshare --mount --pid --fork --kill-child --mount-proc="$root/proc" \
-		chroot ${user:+"--userspec=$user"} "$root" \
+		sh -c 'mount --rbind /sys "$0/sys" && exec chroot "$@"' "$root" \
+		${user:+"--userspec=$user"} "$root" \
 		env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
 		LC_ALL=C.UTF-8 "$@" >>"$log" 2>&1
 }
