@@ -431,6 +431,7 @@ static void move_sending(struct rdmamsg_ep *ep, struct rdmamsg_ep *c)
 	to->pieces_max = c->send.pieces_max;
 	to->can_inline = c->send.can_inline;
 	to->compact = c->send.compact;
+	to->wants = 0;			/* the next lane may never have them */
 	to->pool = c->send.pool;
 	ep->ctrl.pool = c->ctrl.pool;
 	c->send.pool = c->ctrl.pool = NULL;

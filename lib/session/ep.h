@@ -116,7 +116,9 @@ struct sending {
 	/* want_writable for lack of memory, and none has come back since */
 	bool want_memory;
 	uint8_t late;			/* LATE_* */
-	int lack;			/* -errno of the last failed take() */
+	int16_t lack;			/* -errno of the last failed take() */
+	/* a refused message in pieces goes when so many can be posted; or 0 */
+	uint16_t wants;
 	uint32_t queued;		/* of queue */
 	uint64_t told_writable; /* ctx->rounds at the last on_writable */
 	struct pool *pool;

@@ -323,23 +323,63 @@ static bool polls_for(const struct rdmamsg_ep *ep, size_t len)
 }
 
 /*
- * Returns true if a message can be posted in pieces now, all of them at once,
- * with at most half of the credits and of the send queue that are left.
- * Otherwise it is announced: it then takes one credit and one place in the send
- * queue, and nothing is copied.
+ * A run of pieces takes at most half of the credits and of the places in the
+ * send queue that are left.
  */
-static inline bool fits_in_pieces(struct rdmamsg_ep *ep, size_t len)
+static uint32_t room_of_pieces(const struct rdmamsg_ep *ep, size_t len)
 {
-	uint32_t n;
+	return 2 * rdmamsg__pieces_count(ep, (uint32_t)len);
+}
 
-	if (len <= ep->send.copy_max || likely(len > ep->send.pieces_max) ||
-	    polls_for(ep, len))
-		return false;
-	n = 2 * rdmamsg__pieces_count(ep, (uint32_t)len);
+/* Returns true if a message of this length may be sent in pieces. */
+static inline bool is_for_pieces(const struct rdmamsg_ep *ep, size_t len)
+{
+	return unlikely(len > ep->send.copy_max) &&
+	       len <= ep->send.pieces_max && !polls_for(ep, len);
+}
+
+/*
+ * Returns true if a message can be posted in pieces now, all of them at once.
+ * Otherwise it waits until it can, or it is announced: it then takes one credit
+ * and one place in the send queue, and nothing is copied.
+ */
+static bool fits_in_pieces(struct rdmamsg_ep *ep, size_t len)
+{
+	const uint32_t n = room_of_pieces(ep, len);
+
 	return !ep->send.queued &&
 	       rdmamsg__can_keep(ep, n, (uint32_t)len + PROTO_FIRST_LEN) &&
-	       (int32_t)(ep->credit.limit - rdmamsg__tx_number(ep) - n) >= 0 &&
-	       rdmamsg__sq_fits(&ep->lane, n);
+	       rdmamsg__can_post_run(ep, n);
+}
+
+/*
+ * A message lacks credits or places for its pieces. While it is read in place of
+ * that, all behind it waits in receive buffers, so it had better wait here.
+ * Returns true if it will get them when what is on its way has been received. A
+ * peer that lacks nothing may keep three quarters of its credits to itself: half,
+ * until they are worth a message, and a quarter of the receives, to post them
+ * together.
+ */
+static bool waits_for_pieces(struct rdmamsg_ep *ep, size_t len)
+{
+	const uint32_t n = room_of_pieces(ep, len);
+
+	return !ep->opts.send_queue && !ep->send.queued &&
+	       rdmamsg__can_keep(ep, n, (uint32_t)len + PROTO_FIRST_LEN) &&
+	       !rdmamsg__can_post_run(ep, n) &&
+	       4 * n <= ep->connect.peer.recv_depth && n <= ep->lane.sq.data;
+}
+
+/* Returns -EAGAIN, or -errno if the endpoint cannot send. */
+static int wait_for_pieces(struct rdmamsg_ep *ep, size_t len)
+{
+	int ret = rdmamsg__tx_check(ep);
+
+	if (ret)
+		return ret;
+	ret = rdmamsg__tx_again(ep);
+	ep->send.wants = (uint16_t)room_of_pieces(ep, len);
+	return ret;
 }
 
 /* -EAGAIN: lacks an operation or a buffer, and nothing was accepted. */
@@ -429,17 +469,32 @@ static int send_large_copy(struct rdmamsg_ep *ep, struct ask *a)
 	return ret;
 }
 
+/* Returns 0, -errno, or 1: the message is to be announced. */
+static int __attribute__((noinline))
+send_in_pieces(struct rdmamsg_ep *ep, struct ask *a, size_t len)
+{
+	int ret;
+
+	if (!fits_in_pieces(ep, len)) {
+		if (!rdmamsg__make_room(ep) || !fits_in_pieces(ep, len))
+			return waits_for_pieces(ep, len) ?
+			       wait_for_pieces(ep, len) : 1;
+	}
+	ret = admit(ep, len, false);
+	if (unlikely(ret < 0))
+		return ret;
+	a->len = (uint32_t)len;
+	return send_pieces(ep, a) ? 1 : 0;
+}
+
 static int send_ask(struct rdmamsg_ep *ep, struct ask *a, size_t len, bool copy)
 {
 	int now;
 
-	if (fits_in_pieces(ep, len) && likely(!a->regions)) {
-		now = admit(ep, len, false);
-		if (unlikely(now < 0))
+	if (is_for_pieces(ep, len) && likely(!a->regions)) {
+		now = send_in_pieces(ep, a, len);
+		if (now <= 0)
 			return now;
-		a->len = (uint32_t)len;
-		if (!send_pieces(ep, a))
-			return 0;
 	}
 	now = admit(ep, len, len > ep->send.copy_max);
 	if (unlikely(now < 0))
@@ -743,7 +798,7 @@ msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, uint32_t tag,
 			 .tell = tell };
 	struct iovec iov;
 	struct op *op;
-	bool in_pieces;
+	bool splits, in_pieces;
 	int ret, err;
 
 	if (unlikely(!ep || !msg || !rdmamsg__msg_is_out(msg))) {
@@ -753,8 +808,11 @@ msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, uint32_t tag,
 				     "ep is NULL" : "the message is not yours");
 	}
 	/* one that was allocated to be sent is not copied */
-	in_pieces = msg->lent == MSG_LENT && msg->lent_by &&
-		    fits_in_pieces(ep, msg->len);
+	splits = msg->lent == MSG_LENT && msg->lent_by &&
+		 is_for_pieces(ep, msg->len);
+	in_pieces = splits && fits_in_pieces(ep, msg->len);
+	if (unlikely(splits && !in_pieces) && waits_for_pieces(ep, msg->len))
+		return wait_for_pieces(ep, msg->len);
 	ret = admit(ep, msg->len, msg->len > ep->send.copy_max && !in_pieces);
 	if (unlikely(ret < 0))
 		return ret;

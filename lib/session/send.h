@@ -104,6 +104,13 @@ static inline bool rdmamsg__can_post(struct rdmamsg_ep *ep)
 	       rdmamsg__can_keep(ep, 1, ep->send.copy_max);
 }
 
+/* Returns true if there are credits and places for n messages. */
+static inline bool rdmamsg__can_post_run(struct rdmamsg_ep *ep, uint32_t n)
+{
+	return (int32_t)(ep->credit.limit - rdmamsg__tx_number(ep) - n) >= 0 &&
+	       rdmamsg__sq_fits(&ep->lane, n);
+}
+
 /*
  * Returns true if a request with a fence must not be posted yet. On siw it can
  * wait for ever: the answers to the peer's reads wait behind it. So if completions

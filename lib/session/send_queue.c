@@ -52,6 +52,7 @@ int rdmamsg__tx_again(struct rdmamsg_ep *ep)
 	if (!ep->send.want_writable)
 		probe(refused, ep, ep->credit.limit - rdmamsg__tx_number(ep));
 	ep->send.want_writable = true;
+	ep->send.wants = 0;
 	return -EAGAIN;
 }
 
@@ -165,6 +166,8 @@ static inline bool is_writable(struct rdmamsg_ep *ep)
 	if (rdmamsg__holds_back(ep))
 		return false;
 	if (!ep->send.op_free && ep->send.op_count >= ep->send.op_max)
+		return false;
+	if (ep->send.wants && !rdmamsg__can_post_run(ep, ep->send.wants))
 		return false;
 	return ep->opts.send_queue ? ep->send.queued < ep->opts.send_queue :
 	       !ep->send.queued && rdmamsg__can_post(ep) &&

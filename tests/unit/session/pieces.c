@@ -273,6 +273,78 @@ static void pieces__more_than_the_send_queue_ARE_RENDEZVOUS(void **state)
 		assert_int_equal(got[i].tag, i);
 }
 
+/* What lacks credit for its pieces is told when it has it, and not before. */
+static void check_waiting(uint32_t recv_depth)
+{
+	unsigned int n = 0;
+
+	tuning.recv_depth = recv_depth;
+	connect_ends(&opts);
+	for (unsigned int round = 0; round < 20; round++) {
+		while (!rdmamsg_send(client.ep, data, 2 * EAGER, 0, NULL))
+			n++;
+		assert_true(n > 2);
+		assert_int_equal(client.writable, round);
+		WAIT_FOR(client.writable == round + 1);
+		assert_int_equal(rdmamsg_send(client.ep, data, 2 * EAGER, 0,
+					      NULL), 0);
+		n++;
+	}
+	WAIT_FOR(server.messages == n);
+	assert_int_equal(stats(&client).sent_pieces, n);
+	assert_int_equal(stats(&client).sent_rendezvous, 0);
+	assert_false(wrong);
+}
+
+static void pieces__without_credit_WAIT(void **state)
+{
+	check_waiting(64);
+}
+
+/* The least depth: the peer may hold three quarters of its credits back. */
+static void pieces__an_eighth_of_the_credits_WAIT(void **state)
+{
+	check_waiting(8 * 3);
+}
+
+/* Likewise of messages that the program passes on. */
+static void pieces__passed_on_WAIT_FOR_CREDIT(void **state)
+{
+	int ret = 0;
+
+	keeps = true;
+	connect_ends(&opts);
+	for (unsigned int i = 0; i < 30; i++)
+		send_it(2 * EAGER, i);
+	WAIT_FOR(kept_count == 30);
+	keeps = false;
+	while (kept_count && !ret) {
+		ret = rdmamsg_msg_send(server.ep, kept[kept_count - 1], 0,
+				       NULL);
+		kept_count -= !ret;
+	}
+	assert_int_equal(ret, -EAGAIN);
+	WAIT_FOR(server.writable);
+	assert_int_equal(rdmamsg_msg_send(server.ep, kept[--kept_count], 0,
+					  NULL), 0);
+	free_kept();
+	assert_int_equal(stats(&server).sent_rendezvous, 0);
+	assert_false(wrong);
+}
+
+/* On a small queue there is never room for twice the pieces. */
+static void pieces__few_credits_ARE_RENDEZVOUS(void **state)
+{
+	unsigned int n = 0;
+
+	tuning.recv_depth = 8;
+	connect_ends(&opts);
+	while (!rdmamsg_send(client.ep, data, 2 * EAGER, 0, NULL))
+		n++;
+	WAIT_FOR(server.messages == n);
+	assert_true(stats(&client).sent_rendezvous > 0);
+}
+
 /* All sizes mixed: each path waits for the others. */
 static void pieces__between_others_KEEP_THE_ORDER(void **state)
 {
@@ -543,6 +615,10 @@ int main(void)
 		CASE(pieces__limit_READABLE),
 		CASE(pieces__more_than_credits_ARE_RENDEZVOUS),
 		CASE(pieces__more_than_the_send_queue_ARE_RENDEZVOUS),
+		CASE(pieces__without_credit_WAIT),
+		CASE(pieces__an_eighth_of_the_credits_WAIT),
+		CASE(pieces__passed_on_WAIT_FOR_CREDIT),
+		CASE(pieces__few_credits_ARE_RENDEZVOUS),
 		CASE(pieces__between_others_KEEP_THE_ORDER),
 		CASE(pieces__no_memory_WAIT),
 		CASE(close__behind_queued_pieces_ALL_ARRIVE),
