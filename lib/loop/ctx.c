@@ -218,6 +218,8 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	}
 	ret = rdmamsg__starved_init(ctx);
 	if (!ret)
+		ret = rdmamsg__spares_init(ctx);
+	if (!ret)
 		ret = rdmamsg__shares_open(ctx, rdmamsg__shared_given);
 	if (!ret)
 		ret = rdmamsg__layout_asks_init(ctx);

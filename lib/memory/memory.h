@@ -28,6 +28,8 @@ struct memory {
 	 */
 	void (*ask)(struct rdmamsg *ctx);
 	struct budget budget[DIRECTIONS];
+	struct timer cool;		/* drops spares that nothing has used */
+	uint32_t round;			/* of that timer */
 	struct list starved;		/* struct starving */
 	struct timer again;		/* retry if the system has no memory */
 	uint32_t again_ms;

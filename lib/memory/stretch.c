@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "base/page.h"
 #include "base/poison.h"
+#include "base/timer.h"
 #include "base/util.h"
 #include "device/device.h"
 #include "device/quirks.h"
@@ -25,6 +26,7 @@
 #include <rdmamsg/rdmamsg.h>
 
 #define SPARE_MAX	((size_t)64 << 20)	/* bytes, of a budget */
+#define COOL_MS		4000	/* a spare stays for once to twice as long */
 
 static struct budget *budget_of(const struct stretch *s)
 {
@@ -124,10 +126,45 @@ static size_t drop_all(struct rdmamsg *ctx)
 	return bytes;
 }
 
+/* Drops the spares that have been so for a whole round of the timer. */
+static void cool(struct timer *t)
+{
+	struct memory *m = list_entry(t, struct memory, cool);
+	struct rdmamsg *ctx = NULL;
+	struct list *n, *next;
+
+	for (int i = 0; i < DIRECTIONS; i++)
+		list_for_each_safe(n, next, &m->budget[i].spares) {
+			struct stretch *s = list_entry(n, struct stretch,
+						       spare_node);
+
+			if (s->owner)
+				continue;
+			if (s->round == m->round)
+				ctx = s->dev->ctx;
+			else
+				drop(s);
+		}
+	m->round++;
+	if (ctx)
+		rdmamsg__timer_set(&ctx->loop.timers, t, COOL_MS);
+}
+
+int rdmamsg__spares_init(struct rdmamsg *ctx)
+{
+	rdmamsg__timer_init(&ctx->memory->cool, cool);
+	return rdmamsg__timers_reserve(&ctx->loop.timers, 1);
+}
+
 void rdmamsg__stretch_spare(struct stretch *s)
 {
+	struct rdmamsg *ctx = s->dev->ctx;
 	struct budget *b = budget_of(s);
 
+	s->round = ctx->memory->round;
+	if (!s->owner && ctx->memory->cool.pos < 0)
+		rdmamsg__timer_set(&ctx->loop.timers, &ctx->memory->cool,
+				   COOL_MS);
 	list_add_tail(&b->spares, &s->spare_node);
 	b->spare += s->size;
 	b->posted_spare += s->posted ? s->size : 0;

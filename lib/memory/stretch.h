@@ -8,7 +8,8 @@
  *
  * A stretch is one mapping. If nothing of it is in use, it stays registered as
  * a spare. When a new stretch needs room in the budget, the least recently used
- * spares are dropped.
+ * spares are dropped. Those that nothing has used for some seconds go back to
+ * the system, but for those of the program's pools.
  */
 #ifndef RDMAMSG_LIB_STRETCH_H
 #define RDMAMSG_LIB_STRETCH_H
@@ -51,6 +52,7 @@ struct stretch {
 	struct rdmamsg_pool *owner;	/* pool of the program, or NULL */
 	enum direction dir;
 	bool posted;			/* receives are posted from it */
+	uint32_t round;			/* memory.round when it became a spare */
 	void *mem;
 	size_t size;
 	struct ibv_mr *mr;		/* local access only, or NULL */
@@ -65,6 +67,8 @@ struct stretch {
 };
 
 void rdmamsg__budgets_init(struct rdmamsg *ctx);
+/* Prepares the timer that drops spares. -ENOMEM */
+int rdmamsg__spares_init(struct rdmamsg *ctx);
 size_t rdmamsg__registered(const struct rdmamsg *ctx);
 /* Returns the bytes that a new stretch can have if all spares are dropped. */
 size_t rdmamsg__budget_room(const struct rdmamsg *ctx, enum direction dir,

@@ -12,6 +12,7 @@
 #include "memory/large.h"
 #include "session/lent.h"
 #include "wire/proto.h"
+#include "../../integration/clock.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -247,6 +248,73 @@ static void large__class_too_large_TAKES_WHAT_FITS(void **state)
 			 (2 << 20) + sysconf(_SC_PAGESIZE));
 	rdmamsg__large_put(odd);
 	rdmamsg__large_put(l);
+}
+
+/* The process has nothing to do for this time. */
+static void rest(uint32_t ms)
+{
+	for (uint32_t step; ms; ms -= step) {
+		step = ms < 500 ? ms : 500;
+		clock_pass(step);
+		while (rdmamsg_process(ctx) > 0)
+			;
+	}
+}
+
+/* What nothing has used for some seconds is the system's again. */
+static void large__unused_for_seconds_GOES(void **state)
+{
+	struct large *in = large(1 << 20), *out;
+
+	assert_int_equal(rdmamsg__large_get(&dev, DIR_OUT, 1 << 20, 0, &out),
+			 0);
+	rest(20000);
+	rdmamsg__large_put(in);
+	rdmamsg__large_put(out);
+	rest(3900);
+	assert_int_equal(rdmamsg__registered(ctx), 2 << 20);
+	rest(4600);
+	assert_int_equal(rdmamsg__registered(ctx), 0);
+	assert_int_equal(spare(), 0);
+	assert_true(ctx->memory->cool.pos < 0);
+}
+
+static void large__used_now_and_then_STAYS(void **state)
+{
+	struct large *hot = large(1 << 20), *cold = large(2 << 20), *l = hot;
+
+	rdmamsg__large_put(cold);
+	for (int i = 0; i < 10; i++) {
+		rdmamsg__large_put(hot);
+		rest(3000);
+		assert_true(spare() >= 1 << 20);
+		hot = large(1 << 20);
+		assert_ptr_equal(hot, l);
+	}
+	assert_int_equal(rdmamsg__registered(ctx), 1 << 20);
+	rdmamsg__large_put(hot);
+}
+
+/* The program has asked for the memory of its pools. */
+static void pool__of_the_program_unused_for_seconds_STAYS(void **state)
+{
+	struct rdmamsg_pool owner = {
+		.ctx = ctx, .opts.max_bytes = 512 << 10,
+	};
+	struct pool *pool;
+	struct rdmamsg_msg *msg;
+
+	assert_int_equal(rdmamsg__pool_get(&dev, DIR_IN, &owner, 4096, &pool),
+			 0);
+	assert_int_equal(rdmamsg__pool_grow(pool, 1, NULL), 0);
+	msg = rdmamsg__pool_take(pool);
+	rdmamsg__large_put(large(1 << 20));
+	rdmamsg__pool_return(msg);
+	rest(20000);
+	assert_int_equal(rdmamsg__registered(ctx), owner.bytes);
+	assert_true(owner.bytes > 0);
+	assert_true(ctx->memory->cool.pos < 0);
+	rdmamsg__pool_free(pool);
 }
 
 /* Sending and receiving have separate budgets. */
@@ -602,6 +670,9 @@ int main(void)
 		TEST(large__spares_in_the_way_GO),
 		TEST(large__spares_beside_it_STAY),
 		TEST(large__class_too_large_TAKES_WHAT_FITS),
+		TEST(large__unused_for_seconds_GOES),
+		TEST(large__used_now_and_then_STAYS),
+		TEST(pool__of_the_program_unused_for_seconds_STAYS),
 		TEST(large__of_the_other_direction_IS_FREE),
 		TEST(large__beyond_what_is_kept_IS_FREED),
 		TEST(sink__in_steps_AS_FAR_AS_BELIEVED),
