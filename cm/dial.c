@@ -166,6 +166,7 @@ static bool try_later(struct rdmamsg_ep *ep)
 	}
 	rdmamsg__ep_reason_forget(ep);
 	ep->connect.addr = ep->connect.addrs;
+	ep->connect.all_soft = ep->connect.led = false;
 	ep->connect.limit = PROTO_LIMIT_NONE;
 	ep->connect.unanswered = false;
 	back_off(ep, ep->connect.tries->last.text);

@@ -97,6 +97,7 @@ static int dial_addr(struct rdmamsg_ep *ep)
 	uint8_t tos = (uint8_t)ep->tuning.tos;
 	int ret, bound;
 
+	ep->connect.or_soft |= ep->connect.all_soft;
 	v = rdmamsg__choose_dial(rdmamsg__asked(ep->connect.device),
 				 ep->connect.addr->ai_addr,
 				 &ep->connect.or_soft);
@@ -148,6 +149,41 @@ static int dial_addr(struct rdmamsg_ep *ep)
 }
 
 /*
+ * Returns true if all addresses are tried again, now on the soft HCA: no device
+ * leads to any of them. A host that is down is no such case, and another address
+ * of it may be the card's. A session that has lost its device waits for it, and
+ * does not go on in software.
+ */
+static bool begins_on_soft(struct rdmamsg_ep *ep)
+{
+	if (ep->connect.all_soft || ep->connect.led ||
+	    rdmamsg__choose_table(rdmamsg__asked(ep->connect.device)) ||
+	    (ep->carries && !rdmamsg__is_soft(ep->carries->lane.v)))
+		return false;
+	ep->connect.all_soft = true;
+	ep->connect.addr = ep->connect.addrs;
+	return true;
+}
+
+/*
+ * Goes on to the next address, or to the soft HCA. False: there is none. 'why'
+ * is for the log.
+ */
+static bool next_addr(struct rdmamsg_ep *ep, const char *why)
+{
+	if (ep->connect.or_soft || (!ep->connect.addr->ai_next &&
+				    begins_on_soft(ep))) {
+		ep_info(ep, "%s; trying the soft HCA", why);
+		return true;
+	}
+	if (!ep->connect.addr->ai_next)
+		return false;
+	ep_info(ep, "%s; trying the next address", why);
+	ep->connect.addr = ep->connect.addr->ai_next;
+	return true;
+}
+
+/*
  * Tries the addresses from connect.addr on. Returns 0 at the first that starts
  * address resolution, else the error of the last.
  */
@@ -159,12 +195,9 @@ static int try_addrs(struct rdmamsg_ep *ep)
 		if (!ret)
 			return 0;
 		rdmamsg__drop_try(ep);
-		if (ep->connect.or_soft)
-			continue;
-		if (!ep->connect.addr->ai_next)
+		ep->connect.led |= ret != -ENODEV;
+		if (!next_addr(ep, rdmamsg__text()))
 			return rdmamsg__fail_again(ret);
-		ep_info(ep, "%s; trying the next address", rdmamsg__text());
-		ep->connect.addr = ep->connect.addr->ai_next;
 	}
 }
 
@@ -194,20 +227,18 @@ int rdmamsg__cm_redial(struct rdmamsg_ep *ep)
 
 void rdmamsg__cm_next(struct rdmamsg_ep *ep)
 {
+	const bool on_soft = ep->connect.all_soft;
 	int ret;
 
 	rdmamsg__drop_receives(ep);
 	rdmamsg__drop_try(ep);
-	if (!ep->connect.addr ||
-	    (!ep->connect.addr->ai_next && !ep->connect.or_soft)) {
+	if (!ep->connect.addr || !next_addr(ep, ep->close.reason.text)) {
 		rdmamsg__dial_end(ep);
 		return;
 	}
-	ep_info(ep, "%s; trying the %s", ep->close.reason.text,
-		ep->connect.or_soft ? "soft HCA" : "next address");
-	if (!ep->connect.or_soft)
-		ep->connect.addr = ep->connect.addr->ai_next;
-	rdmamsg__ep_reason_forget(ep);
+	/* why no device leads there stays, until the soft HCA does */
+	if (ep->connect.all_soft == on_soft)
+		rdmamsg__ep_reason_forget(ep);
 	ret = rdmamsg__try(try_addrs(ep));
 	if (ret)
 		rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_ADDRESS, ret);

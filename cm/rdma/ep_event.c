@@ -42,6 +42,9 @@ static void on_addr(struct rdmamsg_ep *ep, const struct cm_event *ev)
 
 	/* This device has a route, so a later failure does not try soft. */
 	ep->connect.or_soft = false;
+	ep->connect.led = true;
+	if (ep->connect.all_soft)
+		rdmamsg__ep_reason_forget(ep);
 	(void)v->id_device(ep->connect.id, &on);
 	if (rdmamsg__asked_by_name(device) && strcmp(device, on.name)) {
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_ADDRESS,
@@ -255,13 +258,22 @@ static bool is_limit_of_soft(const struct rdmamsg_ep *ep, int err)
 	       (err == -EACCES || err == -EFBIG || err == -ENOSYS);
 }
 
+/* Of address resolution: no device leads to the address. */
+static bool is_no_device(int err)
+{
+	return err == -ENODEV || err == -EADDRNOTAVAIL || err == -EINVAL;
+}
+
 /* Sets the reason of a failed try, and tries the next address. */
 static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 {
+	const char *device = rdmamsg__asked(ep->connect.device);
 	int err = ev->status < 0 ? ev->status : -EHOSTUNREACH;
 
 	if (ep->state >= EP_DRAINING)
 		return;
+	ep->connect.led |= ev->type != RDMA_CM_EVENT_ADDR_ERROR ||
+			   !is_no_device(err);
 	if (ev->type == RDMA_CM_EVENT_ADDR_ERROR && err == -ETIMEDOUT &&
 	    rdmamsg__dial_unanswered(ep))
 		return;
@@ -269,7 +281,7 @@ static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	ep->close.reason.cm_status = ev->status;
 	switch (ev->type) {
 	case RDMA_CM_EVENT_ADDR_ERROR:
-		if (err == -ENODEV || err == -EADDRNOTAVAIL || err == -EINVAL)
+		if (is_no_device(err))
 			rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL,
 					   RDMAMSG_CAUSE_ADDRESS, -ENODEV,
 					   rdmamsg__is_soft(ep->lane.v) ?
@@ -280,10 +292,10 @@ static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 					   "no RDMA device leads to %s: see "
 					   "'rdma link', or give the network "
 					   "interface one with 'rdma link add "
-					   "rxe0 type rxe netdev NAME', or "
-					   "take the soft HCA: "
-					   "RDMAMSG_DEVICE=soft",
-					   ep->connect.host);
+					   "rxe0 type rxe netdev NAME'%s",
+					   ep->connect.host,
+					   device ? ", or take the soft HCA: "
+					   "RDMAMSG_DEVICE=soft" : "");
 		else
 			rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,
 					   RDMAMSG_CAUSE_UNREACHABLE,
@@ -325,9 +337,10 @@ static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		}
 		rdmamsg__ep_reason(
 			ep, RDMAMSG_WHO_NETWORK, RDMAMSG_CAUSE_UNREACHABLE,
-			-EHOSTUNREACH, "%s does not answer (%s)",
+			-EHOSTUNREACH, "%s does not answer%s (%s)",
 			ep->connect.host ? ep->connect.host : "the peer",
-			strerror(-err));
+			ep->connect.all_soft ? " over UDP, and no RDMA device "
+			"leads there" : "", strerror(-err));
 	}
 	/* after SETUP was sent, do not try another address */
 	if (ep->connect.passive || ep->state == EP_SETUP)

@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -115,7 +116,6 @@ struct need {
 	const char *asked;		/* RDMAMSG_DEVICE, or NULL */
 	bool loopback;			/* the target is 127.0.0.1 or such */
 	bool own;			/* the target is this host */
-	bool alone;			/* there is only the soft HCA */
 	bool soft;			/* the soft HCA, or other devices */
 	uint8_t gid[16];		/* the source address */
 	const char *netdev;		/* that has it, or "" */
@@ -127,7 +127,7 @@ static bool may_use(const struct need *n, const struct device *d)
 	if (d->soft != n->soft)
 		return false;
 	if (!n->asked)
-		return device_is_hw(d) || n->loopback || n->alone;
+		return true;
 	if (!strcmp(n->asked, "hw"))
 		return device_is_hw(d);
 	if (!strcmp(n->asked, "soft"))
@@ -181,23 +181,14 @@ static void mend_link(struct finding *f, const char *first, const char *netdev)
 /* Says why the library does not use the soft HCA, which has every address. */
 static void not_soft(const struct visit *v, const struct need *n)
 {
-	struct finding *f;
-
-	if (n->asked ? !strncmp(n->asked, "soft", 4) :
-		       n->loopback || n->alone) {
+	if (!n->asked || !strncmp(n->asked, "soft", 4)) {
 		found(v->host, WRONG, "the soft HCA cannot be opened: see "
 		      "'devices'");
 		return;
 	}
-	if (n->asked)
-		f = found(v->host, WRONG, "RDMAMSG_DEVICE=%s excludes the soft "
-			  "HCA, and no other device has %s", n->asked, v->text);
-	else
-		f = found(v->host, WRONG, "%s has no RDMA device, and beside "
-			  "others the soft HCA has to be asked for",
-			  n->netdev[0] ? n->netdev : v->text);
-	mend(f, n->loopback || n->alone ? "unset RDMAMSG_DEVICE" :
-	     "export RDMAMSG_DEVICE=soft");
+	mend(found(v->host, WRONG, "RDMAMSG_DEVICE=%s excludes the soft HCA, "
+		   "and no other device has %s", n->asked, v->text),
+	     "unset RDMAMSG_DEVICE");
 }
 
 /* Says why no device can be used. */
@@ -228,8 +219,20 @@ static void no_device(const struct visit *v, const struct need *n)
 	}
 }
 
+/* Soft-RoCE has UDP port 4791 of its network namespace. */
+static bool is_soft_roce(const struct device *d)
+{
+	char path[300], real[PATH_MAX];
+
+	for_each_port(p, d)
+		if (!port_is_roce(p))
+			return false;
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s", d->name);
+	return !d->soft && realpath(path, real) && strstr(real, "/virtual/");
+}
+
 /* As the soft HCA decides it: lib/soft/fabric/dev.c, net_options(). */
-static bool soft_leads_out(void)
+static bool soft_leads_out(const struct facts *f)
 {
 	const char *net = getenv("RDMAMSG_SOFT_NET");
 	const char *fabric = getenv("RDMAMSG_SOFT_FABRIC");
@@ -237,6 +240,9 @@ static bool soft_leads_out(void)
 
 	if (link && *link && strcmp(link, "ethernet"))
 		return false;
+	for_each_device(d, f)
+		if (is_soft_roce(d))
+			return false;
 	if (net && *net)
 		return strcmp(net, "0");
 	return !fabric || !*fabric || !strcmp(fabric, "default");
@@ -250,7 +256,7 @@ static bool judge_device(struct visit *v, struct need *n)
 	char from[64];
 
 	write_address(&v->from, from, sizeof(from));
-	n->soft = n->own || soft_leads_out();
+	n->soft = n->own || soft_leads_out(v->facts);
 	if (!p && n->soft)
 		p = port_of(v->facts, n);
 	if (!p) {
@@ -289,7 +295,6 @@ bool step_route(struct visit *v)
 		n.asked = NULL;
 	n.netdev = netdev;
 	n.loopback = is_loopback(to);
-	n.alone = !facts_kernel_device(v->facts);
 	n.own = v->here = n.loopback || net_is_mine(to);
 	return judge_device(v, &n);
 }

@@ -230,6 +230,32 @@ port_taken()
 		cat "$work/taken" && grep 'port 4791' "$work/taken"
 }
 
+# There are RDMA devices, of which none leads to the address.
+chosen_by_itself()
+{
+	$far ibv_devices | grep -w rxe7 &&
+		RDMAMSG_LOG=info $far timeout $limit "$perf" lat 10.7.0.1 \
+			--cold --event -n 10 -s 64 >"$work/chosen" 2>&1
+	passed=$?
+	cat "$work/chosen"
+	[ $passed = 0 ] && grep 'trying the soft HCA' "$work/chosen" &&
+		grep 'lat on soft0 over UDP' "$work/chosen"
+}
+
+# Here the soft HCA has no port, so the reason is that of the devices.
+no_port_to_choose()
+{
+	ip link add vd type veth peer name vd-peer &&
+		ip addr add 10.8.0.1/24 dev vd && ip link set vd up &&
+		ip link set vd-peer up &&
+		ip neigh add 10.8.0.2 lladdr 02:00:00:00:00:02 dev vd &&
+		! timeout $limit "$perf" lat 10.8.0.2 -n 1 2>"$work/chosen"
+	passed=$?
+	ip link delete vd
+	cat "$work/chosen"
+	[ $passed = 0 ] && grep 'no RDMA device leads to 10.8.0.2' "$work/chosen"
+}
+
 # subscribe SIDE GROUP: starts a subscriber, and waits until it is a member
 subscribe()
 {
@@ -496,6 +522,8 @@ result no_listener_at_rxe_REFUSED is_refused soft 10.7.0.1 \
 result no_listener_at_soft_REFUSED is_refused rxe 10.7.0.2 \
 	'nobody listens on port 7400' -p 7400
 result port_of_roce_taken_SAYS_SO port_taken
+result no_device_leads_there_SOFT_HCA chosen_by_itself
+result no_device_and_no_port_SAYS_SO no_port_to_choose
 result to_rxe_ipv4_EVERY_BYTE messages soft 10.7.0.1
 result to_rxe_ipv6_EVERY_BYTE messages soft fd07::1
 result to_soft_ipv4_EVERY_BYTE messages rxe 10.7.0.2
