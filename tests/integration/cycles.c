@@ -87,8 +87,10 @@ static int server(void)
 	static const struct rdmamsg_listener_handlers on = {
 		.size = sizeof(on), .on_request = on_peer,
 	};
+	/* a host with much to do may take longer than the default's 5 s */
 	struct rdmamsg_listen_options opts = {
 		.size = sizeof(opts), .user = &e, .handlers = &on,
+		.setup_timeout_ms = WAIT_MS,
 	};
 	struct rdmamsg_listener *l;
 
@@ -171,6 +173,7 @@ static struct {
 	struct guest *guests;
 	unsigned int started, killed, exchanged;
 	unsigned int typical_ms;	/* mean time until the first message */
+	char last_end[200];		/* of a connection that was not up */
 } t;
 
 static void answer(struct end *e, struct rdmamsg_msg *msg)
@@ -204,6 +207,8 @@ static void check_reason(struct end *e)
 {
 	const struct rdmamsg_reason *why = &e->why;
 
+	if (!e->connected)
+		(void)snprintf(t.last_end, sizeof(t.last_end), "%s", why->text);
 	if (e->connected ? !is_death(why) :
 	    why->who == RDMAMSG_WHO_LOCAL || why->who == RDMAMSG_WHO_DEVICE)
 		note("connected %u, closed by %d, cause %d: %s", e->connected,
@@ -339,6 +344,23 @@ static void slot_work(struct slot *s, unsigned int goal)
 		slot_kill(s);
 }
 
+/* Says what each child is waited for. */
+static void stands_still(void)
+{
+	for (int i = 0; i < AT_ONCE; i++) {
+		const struct slot *s = &t.slots[i];
+		const struct end *e = s->guest ? &s->guest->end : NULL;
+
+		if (s->pid)
+			printf("  child %d, port '%s': %s, %zu of %zu "
+			       "messages; the last end: %s\n", s->pid, s->port,
+			       !e ? "no connection" : e->connected ?
+			       "connected" : "connecting", e ? e->received : 0,
+			       s->kill_after, t.last_end);
+	}
+	fail_msg("after %u no more", t.killed);
+}
+
 static void kill_many(unsigned int goal)
 {
 	uint64_t began = now_ms(), progress = began;
@@ -360,7 +382,7 @@ static void kill_many(unsigned int goal)
 				       (unsigned int)(progress - began));
 		}
 		if (now_ms() - progress > WAIT_MS)
-			fail_msg("after %u no more", t.killed);
+			stands_still();
 	}
 	WAIT_FOR(!sweep());
 	printf("  %u killed, %u of them in the middle of an exchange\n",
@@ -413,6 +435,7 @@ static void open_and_listen(void)
 	};
 	struct rdmamsg_listen_options opts = {
 		.size = sizeof(opts), .handlers = &on,
+		.setup_timeout_ms = WAIT_MS,
 	};
 
 	t.ctx = test_open(NULL);
