@@ -11,7 +11,6 @@
 #include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
-#include <time.h>
 
 #define TURN_MS		1	/* between looks at the completions */
 #define CLIENTS		16u
@@ -25,14 +24,6 @@ static struct client {
 	int64_t silent_at;	/* ms */
 } clients[CLIENTS];
 static unsigned int taken;
-
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 static void let_go(struct client *c)
 {

@@ -8,7 +8,7 @@
 #include <poll.h>
 
 #define ALT_TIMEOUT	14
-#define TRIES		5000	/* of 1 ms */
+#define ARMED_MS	5000
 
 static struct ibv_qp_attr alternate(void)
 {
@@ -66,19 +66,25 @@ static void works(uint64_t id)
 	}
 }
 
+static void await_armed(void)
+{
+	const int64_t until = now_ms() + bound(ARMED_MS, NOT_ARMED);
+
+	while (migration(0) != IBV_MIG_ARMED || migration(1) != IBV_MIG_ARMED) {
+		if (now_ms() > until)
+			fail(__FILE__, __LINE__, NOT_ARMED);
+		(void)poll(NULL, 0, 1);
+	}
+}
+
 /* Traffic tells each end that the other has loaded its path. */
 static void arm(void)
 {
-	int tries = 0;
-
 	pair();
 	for (int i = 0; i < 2; i++)
 		check_is(try_load(i), 0);
 	works(1);
-	while (migration(0) != IBV_MIG_ARMED || migration(1) != IBV_MIG_ARMED) {
-		check(tries++ < TRIES);
-		(void)poll(NULL, 0, 1);
-	}
+	await_armed();
 }
 
 static void migrate(int i)
@@ -167,11 +173,7 @@ static void path__armed_again_MIGRATES_BACK(void)
 	for (int i = 0; i < 2; i++)
 		check_is(try_load(i), 0);
 	works(3);
-	for (int n = 0; migration(1) != IBV_MIG_ARMED ||
-	     migration(0) != IBV_MIG_ARMED; n++) {
-		check(n < TRIES);
-		(void)poll(NULL, 0, 1);
-	}
+	await_armed();
 	migrate(1);
 	works(4);
 	quiet();

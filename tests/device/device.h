@@ -48,7 +48,7 @@ extern const struct device_case apm_cases[], attr_cases[], busy_cases[],
  * up to a kernel and in another from it on has two entries, as has one that
  * differs in one way or the other. An entry for "iwarp"
  * is true for the soft HCA as iWARP, and for every other device of iWARP that has
- * no entry of its own for the case.
+ * no entry of its own for the case. OVER_PACKETS has a list of its own.
  */
 struct difference {
 	const char *name;	/* name of the case */
@@ -63,6 +63,9 @@ struct difference {
 /* The case passes here, unlike on others of its kind. */
 #define NONE	NULL
 extern const struct difference differences[];
+/* The soft HCA that reaches its own process by packets, as another host. */
+#define OVER_PACKETS	"soft over packets"
+extern const struct difference packet_differences[];
 
 /*
  * The texts of waits that end in vain. A case whose written difference is one
@@ -71,8 +74,13 @@ extern const struct difference differences[];
 #define NO_COMPLETION	"no completion"
 #define NO_EVENT	"no event: "
 #define NOT_READABLE	"not so: readable("
+#define NOT_PACKETS	"through shared memory"
+#define NOT_REACHED	"transport retry counter exceeded, not "
+#define NOT_ARMED	"the paths do not become armed"
 extern const char *written_texts;	/* of the case that runs, or "" */
 extern int bound_ms;			/* for completions that must arrive */
+/* Returns the time to wait for what 'text' reports if it does not arrive. */
+int bound(int ms, const char *text);
 
 /* ---- checks ----------------------------------------------------------- */
 
@@ -233,6 +241,7 @@ void quiet(void);
 /* Waits for the device's next event, which must have this type. */
 struct ibv_async_event expect_event(enum ibv_event_type type);
 bool readable(int fd, int ms);
+int64_t now_ms(void);
 
 void fill(int i, uint32_t seed);
 void clear(int i);

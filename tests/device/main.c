@@ -8,11 +8,15 @@
  * case that fails as written in differences.c counts as a known difference, and
  * one that crashes the kernel of the device is skipped. If
  * a case with an entry in differences.c passes, remove its entry, or say which
- * kernel is the last it is true for.
+ * kernel is the last it is true for. With RDMAMSG_SOFT_NET=all, the queue pairs
+ * of a case on the soft HCA reach each other by packets, through the UDP port of
+ * RoCE v2, and packet_differences.c has the entries.
  */
 #include "config.h"
+#include "packets.h"
 #include "run.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 static const struct device_case *const lists[] = {
@@ -81,12 +85,12 @@ static bool is_case(const char *name)
 	return false;
 }
 
-/* Counts the entries of differences.c whose case does not exist. */
-static int strays(void)
+/* Counts the entries of a list whose case does not exist. */
+static int strays(const struct difference *d)
 {
 	int n = 0;
 
-	for (const struct difference *d = differences; d->name; d++) {
+	for (; d->name; d++) {
 		if (is_case(d->name))
 			continue;
 		printf("not ok %s # a difference of no case\n", d->name);
@@ -123,22 +127,49 @@ static int run_list(const struct device_case *c, char *const *names, int *seen)
 	return failed;
 }
 
+/* The environment says it, because the device itself is tested. */
+static bool over_packets(void)
+{
+	const char *net = getenv("RDMAMSG_SOFT_NET");
+	const char *link = getenv("RDMAMSG_SOFT_LINK");
+
+	return net && !strcmp(net, "all") &&
+	       (!link || !strcmp(link, "ethernet"));
+}
+
+/* Fails the case if a message went another way than by a packet. */
+static void check_packets(void)
+{
+	uint64_t records, packets;
+
+	packets_count(ctx, &records, &packets);
+	if (records > packets)
+		fail(__FILE__, __LINE__, NOT_PACKETS ": %" PRIu64
+		     " records, %" PRIu64 " packets", records, packets);
+	if (packets)
+		printf("%" PRIu64 " packets\n", packets);
+}
+
 int main(int argc, char **argv)
 {
-	int failed = strays(), seen = 0;
+	int failed = strays(differences) + strays(packet_differences), seen = 0;
 	const char *device = "soft";
-	bool soft;
+	bool soft, packets;
 
 	if (argc > 2 && !strcmp(argv[1], "-d")) {
 		device = argv[2];
 		argv += 2;
 	}
 	soft = !strcmp(device, "soft");
-	if (!run_on(device, device, soft ? &rdmamsg__verbs_soft :
-		    &rdmamsg__verbs_system, soft, 0)) {
+	packets = soft && over_packets();
+	if (!run_on(device, packets ? OVER_PACKETS : device,
+		    soft ? &rdmamsg__verbs_soft : &rdmamsg__verbs_system, soft,
+		    0)) {
 		fputs("conform: which kernel is this?\n", stderr);
 		return 2;
 	}
+	if (packets)
+		run_otherwise(packet_differences, check_packets);
 	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++)
 		failed += run_list(lists[i], argv + 1, &seen);
 	return failed || !seen;

@@ -8,13 +8,13 @@
 #include <sys/prctl.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 static const char *device = "soft";
 static bool soft;
-/* The keys into differences.c: the kind of the device, then "iwarp" or NULL. */
+/* The keys into 'known': the kind of the device, then "iwarp" or NULL. */
 static const char *kinds[2];
+static const struct difference *known = differences;
 static int kernel;	/* LINUX() */
 static int case_ms = 180000;
 static int64_t end_ms = INT64_MAX;	/* of all cases */
@@ -62,7 +62,7 @@ static const struct difference *written(const char *name, const char *said)
 	bool any = false;
 
 	for (int i = 0; i < 2 && kinds[i] && !any; i++)
-		for (const struct difference *d = differences; d->name; d++) {
+		for (const struct difference *d = known; d->name; d++) {
 			if (!is_of(d, name, kinds[i]))
 				continue;
 			any = true;
@@ -79,7 +79,7 @@ static void tell_written(const char *name)
 	size_t len = 0;
 
 	for (int i = 0; i < 2 && kinds[i] && !len; i++)
-		for (const struct difference *d = differences; d->name; d++)
+		for (const struct difference *d = known; d->name; d++)
 			if (is_of(d, name, kinds[i]) && d->does != NONE &&
 			    len < sizeof(texts))
 				len += (size_t)snprintf(texts + len,
@@ -88,19 +88,19 @@ static void tell_written(const char *name)
 	written_texts = texts;
 }
 
+static void (*at_end)(void);	/* of run_otherwise(), or NULL */
+
+void run_otherwise(const struct difference *list, void (*fn)(void))
+{
+	known = list;
+	at_end = fn;
+}
+
 static bool shared;	/* cases are in the fabric of other processes */
 
 void run_shared(void)
 {
 	shared = true;
-}
-
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
 void run_limit(int ms)
@@ -140,6 +140,8 @@ static void child(const struct device_case *c)
 		(void)setenv("RDMAMSG_SOFT_FABRIC", fabric, 1);
 	device_open(soft ? "soft0" : device);
 	c->run();
+	if (at_end)
+		at_end();
 	device_close();
 }
 

@@ -37,6 +37,11 @@ void run_shared(void);
  */
 void run_limit(int ms);
 bool run_over(void);
+/*
+ * Takes known differences from 'list' instead of differences.c, and calls fn()
+ * at the end of each case that has passed so far, while the device is open.
+ */
+void run_otherwise(const struct difference *list, void (*fn)(void));
 struct verdict run_case(const struct device_case *c);
 
 #endif

@@ -62,7 +62,7 @@ void receive(int i, uint64_t id, uint32_t offset, uint32_t len)
 		   ibv_post_recv(end[i].qp, &wr, &bad), 0);
 }
 
-static int64_t now_ms(void)
+int64_t now_ms(void)
 {
 	struct timespec t;
 
@@ -70,8 +70,7 @@ static int64_t now_ms(void)
 	return t.tv_sec * 1000ll + t.tv_nsec / 1000000;
 }
 
-/* Returns the time to wait for what 'text' reports if it does not arrive. */
-static int bound(int ms, const char *text)
+int bound(int ms, const char *text)
 {
 	return strstr(written_texts, text) && ms > WRITTEN_MS ? WRITTEN_MS : ms;
 }

@@ -271,10 +271,12 @@ void device_open(const char *name)
 	check_call(v->query_port(ctx, port_num, &port), 0);
 	choose_gid();
 	pd = new_pd();
+	/* 34 ms until the retries are used up, or half a second */
 	how = (struct how){
 		.type = IBV_QPT_RC, .cqe = 256, .cap = { 64, 64, 4, 4, 64 },
 		.mr_access = IBV_ACCESS_LOCAL_WRITE | REMOTE,
-		.qp_access = REMOTE, .timeout = 14, .retry_cnt = 7,
+		.qp_access = REMOTE, .retry_cnt = 7,
+		.timeout = strstr(written_texts, NOT_REACHED) ? 10 : 14,
 		.rnr_retry = 7, .rnr_timer = 1, .depth = 4,
 	};
 }
