@@ -10,8 +10,8 @@
 # The longest first, and what they build before. Steps that wait most of the time
 # are patient.
 host_steps="tsan tsan-check distcheck check san-check quickstart installed
-	device device-ib device-iwarp device-programs soft-threads soft-crash
-	soft-programs big python cxx
+	device device-ib device-iwarp device-net device-programs soft-threads
+	soft-crash soft-programs big python cxx
 	san-check-rest tsan-check-rest distcheck-rest clang pages switches cross
 	model soft-samples-rest quickstart-rest fresh python-rest
 	cxx-rest rust"
@@ -37,10 +37,9 @@ rest_steps="san-check-rest tsan-check-rest distcheck-rest clang pages switches c
 named_steps="quick packages autogen"
 
 # Steps that run programs of the build asan.
-asan_steps="san-check san-check-rest device device-ib device-iwarp soft-asan
-	soft-crash soft-fault soft-fault-iwarp soft-hostile soft-hostile-iwarp
-	san-integration
-	san-integration-rest
+asan_steps="san-check san-check-rest device device-ib device-iwarp device-net
+	soft-asan soft-crash soft-fault soft-fault-iwarp soft-hostile
+	soft-hostile-iwarp san-integration san-integration-rest
 	chaos-asan python-rest cxx-rest"
 tsan_steps="tsan tsan-check soft-threads tsan-check-rest cxx-rest"
 
@@ -361,18 +360,23 @@ on_soft()
 	sh "$top/tests/integration/soft.sh" "$@"
 }
 
-# over_packets PROGRAM...: in a network namespace of its own, because all soft
+# by_packets COMMAND...: in a network namespace of its own, because all soft
 # HCAs of a user share a port there. Any user has one as root of a user namespace.
-over_packets()
+by_packets()
 {
 	with=-rn
 	[ "$(id -u)" != 0 ] || with=-n
-	RDMAMSG_DEVICE=soft RDMAMSG_SOFT_NET=all \
-	RDMAMSG_SOFT_FABRIC=packets-$$ \
+	RDMAMSG_SOFT_NET=all \
+	    unshare $with sh -c 'ip link set lo up && exec "$@"' by_packets "$@"
+}
+
+# over_packets PROGRAM...
+over_packets()
+{
+	RDMAMSG_DEVICE=soft RDMAMSG_SOFT_FABRIC=packets-$$ \
 	RDMAMSG_VM_ADDR=127.0.0.1 RDMAMSG_VM_ADDR6=::1 \
 	RDMAMSG_VM_DEVICE=soft0 RDMAMSG_VM_HOST=localhost \
-	    unshare $with sh -c 'ip link set lo up && exec sh "$@"' over_packets \
-	    "$top/tests/integration/run.sh" "$work/gcc" "$@"
+	    by_packets sh "$top/tests/integration/run.sh" "$work/gcc" "$@"
 }
 
 on_network()
@@ -665,6 +669,8 @@ run_step()
 		# the list asks whether requests have arrived
 		RDMAMSG_SOFT_LINK=iwarp RDMAMSG_SOFT_ORDER=0 \
 			"$work/asan/tests/device/conform" ;;
+	device-net)
+		by_packets "$work/asan/tests/device/conform" ;;
 	device-programs)
 		"$work/gcc/lib/soft/tools/rdmamsg-soft" \
 			"$work/gcc/tests/device/conform" -d soft0 ;;
