@@ -200,11 +200,15 @@ class Suites:
                     [self.script("integration", "soft.sh") +
                      [self.build, what]], {})
         if kind == "device":
-            # the soft HCA itself, with the LINK of device:LINK
+            # the soft HCA itself, with the LINK of device:LINK, or by packets
+            program = "tests/device/conform"
+            command = [os.path.join(self.build, program)]
+            if what == "net":
+                return [program], [alone(command)], \
+                    dict(soft, RDMAMSG_SOFT_NET="all")
             env = dict(soft, RDMAMSG_SOFT_LINK=what,
                        RDMAMSG_SOFT_ORDER="0") if what else soft
-            program = "tests/device/conform"
-            return [program], [[os.path.join(self.build, program)]], env
+            return [program], [command], env
         if kind == "hostile":
             # SIDE[-DEPTH of a shared receive queue][/CASE]
             what, _, case = what.partition("/")
@@ -246,6 +250,12 @@ class Suites:
                 if status not in (0, 77):
                     return False, status
         return True, time.time() - began
+
+
+def alone(command):
+    """The command in a network namespace, of which it has all ports."""
+    return ["unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"',
+            "sh"] + command
 
 
 def make(build, targets, out):
