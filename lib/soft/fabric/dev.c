@@ -201,9 +201,10 @@ static int net_options(struct soft_dev *dev)
 {
 	const char *how = getenv("RDMAMSG_SOFT_NET");
 	const char *fabric = getenv("RDMAMSG_SOFT_FABRIC");
+	const bool all = how && !strcmp(how, "all");
 
-	dev->all_far = how && !strcmp(how, "all");
-	dev->far_asked = dev->all_far || (how && !strcmp(how, "1"));
+	dev->all_far = all && soft_is_roce(dev);
+	dev->far_asked = all || (how && !strcmp(how, "1"));
 	dev->far = soft_is_roce(dev) && (dev->far_asked ||
 		   ((!how || !*how) && (!fabric || !*fabric ||
 					!strcmp(fabric, SOFT_FABRIC_USUAL))));
