@@ -1448,6 +1448,12 @@ perf_warm()
 	client bw -s 64K --event --json
 	# the first run has 4096 messages
 	[ "$(sed -n 's/.*"count": \([0-9]*\).*/\1/p' "$work/said")" -ge 4096 ]
+	client lat -s 64,4K --pause=100 --event --json
+	json_is count 16 16
+	json_is pause_ms 100 100
+	client lat -s 64 --pause=1 -n 20 --event
+	said '; the first after a pause of 1 ms$'
+	complains 2 'cold or --pause' "$perf" lat a --cold --pause=1
 	complains 2 'cold or --failover' "$perf" lat a --cold --failover=b
 	complains 2 '--cold is not an option of tune' "$perf" tune a --cold
 	end_server TERM 0
@@ -1493,7 +1499,7 @@ perf_steps()
 		complains 2 "^rdmamsg-perf: --steps $wrong: FROM:TO\[:STEP\] are" \
 			"$perf" lat a --steps="$wrong"
 	done
-	for other in -s4 --cold --hist --plot=-
+	for other in -s4 --cold --pause=1 --hist --plot=-
 	do
 		complains 2 '^rdmamsg-perf: --steps or -.*, not both; ' \
 			"$perf" bw a --steps=4:64 $other

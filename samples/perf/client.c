@@ -40,6 +40,7 @@ static const uint32_t atomic_sizes[] = { 8 };
 #define SAMPLES		((size_t)1 << 20)
 #define TOUCHED		SAMPLES
 #define COLD_COUNT	100	/* with --cold */
+#define PAUSE_COUNT	16	/* with --pause */
 
 /* With --steps, all runs have the same count, so that times compare. */
 #define STEP_BYTES	((uint64_t)4 << 20)
@@ -87,6 +88,8 @@ static uint32_t count_of(const struct perf_options *o, uint32_t size)
 		return o->count;
 	if (o->cold)
 		return COLD_COUNT;
+	if (o->pause_ms)
+		return PAUSE_COUNT;
 	n = n > defaults[o->test].most ? defaults[o->test].most : n;
 	return n < defaults[o->test].least ? defaults[o->test].least :
 	       (uint32_t)n;
@@ -131,7 +134,7 @@ static uint32_t every_of(enum perf_test test)
 static size_t choose(struct client *c, size_t *ret_most)
 {
 	struct perf_options *o = c->o;
-	size_t largest = 0, most = o->count || o->cold ? 0 : SAMPLES;
+	size_t largest = 0, most = o->count || o->cold || o->pause_ms ? 0 : SAMPLES;
 
 	if (o->steps.step) {
 		c->step_count = step_count_of(o);
@@ -308,20 +311,38 @@ static void set_size(struct client *c, uint32_t size)
 	l->every = every_of(l->test);
 }
 
+/* Sends nothing for so long. */
+static int rest(struct client *c, uint32_t ms)
+{
+	const double per_ms = 1000 / perf_usec_per_tick();
+	const uint64_t end = perf_ticks() + (uint64_t)(ms * per_ms);
+	int64_t left;
+
+	while ((left = (int64_t)(end - perf_ticks())) > 0)
+		if (rdmamsg_wait(c->link.ctx,
+				 (int)((double)left / per_ms) + 1) < 0) {
+			fprintf(stderr, "rdmamsg-perf: %s\n", rdmamsg_error());
+			return -1;
+		}
+	return 0;
+}
+
 /* Returns the number of errors, or -1. */
 static int64_t measure(struct client *c, uint32_t size)
 {
 	const struct perf_options *o = c->o;
 	uint32_t count = count_of(o, size);
 	struct perf_result r = { .test = o->test, .size = size,
-				 .cold = o->cold };
+				 .cold = o->cold, .pause_ms = o->pause_ms };
+	const bool settles = !o->cold && !o->pause_ms && !o->count;
 	size_t used = 0;
 
 	set_size(c, size);
 	if (!o->cold && warm_up(c, &r, count))
 		return -1;
-	if (add(c, &r, count, &used) ||
-	    (!o->cold && !o->count && settle(c, &r, &used)))
+	if (o->pause_ms && rest(c, o->pause_ms))
+		return -1;
+	if (add(c, &r, count, &used) || (settles && settle(c, &r, &used)))
 		return -1;
 	show(c, &r, used);
 	return (int64_t)r.errors;

@@ -12,13 +12,14 @@
 
 #define TO_EXIT(status)	((status) + 1)
 #define TIME_MOST	3600	/* s */
+#define PAUSE_MOST_MS	60000
 #define DROP_MOST	100	/* percent */
 
 enum { OPT_POLL = 256, OPT_EVENT, OPT_ONCE, OPT_CHECK, OPT_JSON, OPT_SRQ,
        OPT_COLD, OPT_PLOT, OPT_COMPACT, OPT_HIST, OPT_STEPS,
        OPT_CPUS, OPT_ONLY,
        OPT_RATE, OPT_TIME, OPT_GROUP, OPT_DROP, OPT_NO_REPAIR, OPT_UNORDERED,
-       OPT_GUARD, OPT_CRC, OPT_FAILOVER, OPT_KEY_FILE };
+       OPT_GUARD, OPT_CRC, OPT_FAILOVER, OPT_KEY_FILE, OPT_PAUSE };
 
 static const struct option long_options[] = {
 	{ "address", required_argument, NULL, 'a' },
@@ -33,6 +34,7 @@ static const struct option long_options[] = {
 	{ "check", no_argument, NULL, OPT_CHECK },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "cold", no_argument, NULL, OPT_COLD },
+	{ "pause", required_argument, NULL, OPT_PAUSE },
 	{ "plot", required_argument, NULL, OPT_PLOT },
 	{ "compact", no_argument, NULL, OPT_COMPACT },
 	{ "hist", no_argument, NULL, OPT_HIST },
@@ -119,6 +121,8 @@ static const char help[] =
 "      --cold          measure the first messages of a new connection for each\n"
 "                      size, which touch fresh memory; default: messages after\n"
 "                      a warm-up, which is left out (not tune, conns)\n"
+"      --pause=MS      rest for so long after the warm-up, and measure the first\n"
+"                      16 messages that follow (not tune, conns)\n"
 "      --hist          print how the latencies are distributed (not tune, conns)\n"
 "      --plot=FILE     draw into FILE.svg or FILE.png with gnuplot, or for '-' as\n"
 "                      text (also of plot; not tune, conns)\n"
@@ -298,6 +302,7 @@ static bool applies(const struct perf_options *o, int opt)
 		return o->command == CMD_SERVER;
 	case OPT_CHECK:
 	case OPT_COLD:
+	case OPT_PAUSE:
 	case OPT_STEPS:
 	case OPT_FAILOVER:
 		return o->command == CMD_TEST;
@@ -373,6 +378,8 @@ static int option(struct perf_options *o, int opt, const char *arg)
 	case OPT_COLD:
 		o->cold = true;
 		return 0;
+	case OPT_PAUSE:
+		return natural(&o->pause_ms, "--pause", arg, PAUSE_MOST_MS);
 	case OPT_CPUS:
 		return processors(o, arg);
 	case OPT_ONLY:
@@ -510,8 +517,9 @@ static int steps_values(const struct perf_options *o)
 {
 	if (o->size_count)
 		return wrong("--steps or -s, not both");
-	if (o->cold)
-		return wrong("--steps or --cold, not both");
+	if (o->cold || o->pause_ms)
+		return wrong("--steps or --%s, not both",
+			     o->cold ? "cold" : "pause");
 	if (o->hist)
 		return wrong("--steps or --hist, not both");
 	if (o->plot)
@@ -589,6 +597,8 @@ static int operands(struct perf_options *o, int argc, char **argv)
 		return group_values(o);
 	if (o->cold && o->failover)
 		return wrong("--cold or --failover, not both");
+	if (o->cold && o->pause_ms)
+		return wrong("--cold or --pause, not both");
 	if (o->guard && o->srq)
 		return wrong("--guard or --srq, not both");
 	return o->command == CMD_TEST ? test_values(o) : 0;

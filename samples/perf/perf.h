@@ -56,6 +56,7 @@ struct perf_options {
 	bool check;
 	bool json;
 	bool cold;		/* no warm-up, and a new connection for each size */
+	uint32_t pause_ms;	/* after the warm-up; 0: none */
 	bool hist;		/* show how latencies are distributed */
 	const char *plot;	/* draw into this file; NULL: do not */
 	char **files;		/* plot: results of --json */
@@ -137,6 +138,7 @@ struct perf_result {
 	uint64_t copied;	/* bytes copied at both ends */
 	uint32_t warmup;	/* messages before, which no figure includes */
 	bool cold;		/* the first messages of a connection */
+	uint32_t pause_ms;	/* the first messages after such a pause; or 0 */
 	bool moving;		/* twice as many messages change the figure */
 	unsigned int points;
 	struct perf_point point[PERF_POINTS];

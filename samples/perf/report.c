@@ -133,11 +133,12 @@ static void json(const struct perf_result *r)
 	       "\"usec_avg\": %.3f, \"usec_p50\": %.3f, \"usec_p99\": %.3f, "
 	       "\"usec_p999\": %.3f, \"msg_per_s\": %.1f, \"mb_per_s\": %.3f, "
 	       "\"errors\": %llu, \"warmup\": %u, \"cold\": %s, "
+	       "\"pause_ms\": %u, "
 	       "\"moving\": %s, ",
 	       perf_test_names[r->test], r->size, r->count, r->usec_avg,
 	       r->usec_p50, r->usec_p99, r->usec_p999, msg_per_s(r),
 	       msg_per_s(r) * r->size / 1e6, (unsigned long long)r->errors,
-	       r->warmup, r->cold ? "true" : "false",
+	       r->warmup, r->cold ? "true" : "false", r->pause_ms,
 	       r->moving ? "true" : "false");
 	json_over_time(r);
 	printf("%s\"device\": \"%s\", \"mode\": \"%s\", "
@@ -165,7 +166,12 @@ static void usec(double value)
 static void table(const struct perf_result *r)
 {
 	static const char *headed;
+	char pause[48] = "";
 
+	if (r->pause_ms)
+		(void)snprintf(pause, sizeof(pause),
+			       "; the first after a pause of %u ms",
+			       r->pause_ms);
 	/* each table has one mode, and the server's may change between sizes */
 	if (headed != mode(r))
 		printf("%s on %s, %s; microseconds are %s%s\n"
@@ -175,7 +181,7 @@ static void table(const struct perf_result *r)
 		       r->test == PERF_LAT || r->test == PERF_WRITE_LAT ?
 		       "one way" : "from sending to confirmation",
 		       r->cold ? "; cold start: the first messages of a new "
-		       "connection" : "",
+		       "connection" : pause,
 		       "bytes", "count", "average", "p50", "p99", "p99.9",
 		       "msg/s", "MB/s", "errors", "bytes copied",
 		       "left out");
