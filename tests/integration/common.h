@@ -170,6 +170,13 @@ struct rdmamsg_stats end_stats(const struct end *e);
 struct rdmamsg_ep_attr end_info(const struct end *e);
 /* Checks that each cookie came back exactly once. */
 void end_check_cookies(const struct end *e);
+/*
+ * Returns true if the reason is that of a killed peer. The kernel may free a
+ * peer's memory before its connection: reads of it fail. siw tells the end of a
+ * connection as that of a request, too (Linux 6.1, siw_qp_tx.c,
+ * siw_qp_sq_process()).
+ */
+bool end_tells_death(const struct rdmamsg_reason *why);
 
 /* A server and a client in one process, each with a context of its own. */
 struct pair {

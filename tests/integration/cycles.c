@@ -186,30 +186,13 @@ static void answer(struct end *e, struct rdmamsg_msg *msg)
 	}
 }
 
-/*
- * The kernel may free a peer's memory before its connection: reads of it fail.
- * siw tells the end of a connection as that of a request, too (Linux 6.1,
- * siw_qp_tx.c, siw_qp_sq_process()).
- */
-static bool is_death(const struct rdmamsg_reason *why)
-{
-	if (test_on_siw() && why->who == RDMAMSG_WHO_NETWORK &&
-	    why->error == -ECONNRESET)
-		return true;
-	return why->who == RDMAMSG_WHO_PEER &&
-	       (why->cause == RDMAMSG_CAUSE_ABORTED ||
-		((why->cause == RDMAMSG_CAUSE_ACCESS ||
-		  why->cause == RDMAMSG_CAUSE_TRANSPORT) &&
-		 strstr(why->text, "killed")));
-}
-
 static void check_reason(struct end *e)
 {
 	const struct rdmamsg_reason *why = &e->why;
 
 	if (!e->connected)
 		(void)snprintf(t.last_end, sizeof(t.last_end), "%s", why->text);
-	if (e->connected ? !is_death(why) :
+	if (e->connected ? !end_tells_death(why) :
 	    why->who == RDMAMSG_WHO_LOCAL || why->who == RDMAMSG_WHO_DEVICE)
 		note("connected %u, closed by %d, cause %d: %s", e->connected,
 		     why->who, why->cause, why->text);

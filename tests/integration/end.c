@@ -289,6 +289,18 @@ struct rdmamsg_ep_attr end_info(const struct end *e)
 	return i;
 }
 
+bool end_tells_death(const struct rdmamsg_reason *why)
+{
+	if (test_on_siw() && why->who == RDMAMSG_WHO_NETWORK &&
+	    why->error == -ECONNRESET)
+		return true;
+	return why->who == RDMAMSG_WHO_PEER &&
+	       (why->cause == RDMAMSG_CAUSE_ABORTED ||
+		((why->cause == RDMAMSG_CAUSE_ACCESS ||
+		  why->cause == RDMAMSG_CAUSE_TRANSPORT) &&
+		 strstr(why->text, "killed")));
+}
+
 void end_check_cookies(const struct end *e)
 {
 	for (const struct cookie *c = e->cookies; c; c = c->next)
