@@ -12,6 +12,8 @@
 #define AETH		4u
 #define ATOMIC_ACK	8u
 #define IMM		4u
+#define CNP		16u
+#define BECN		(1u << 30)
 
 #define FIRST	PACKET_F_FIRST
 #define LAST	PACKET_F_LAST
@@ -50,6 +52,8 @@ unsigned int packet_flags(uint8_t opcode)
 {
 	const uint8_t op = opcode & PACKET_OP;
 
+	if (opcode == PACKET_CNP)
+		return PACKET_F_CNP;
 	switch (opcode & PACKET_KIND) {
 	case PACKET_RC:
 		return flags_of[op];
@@ -84,7 +88,8 @@ uint32_t packet_put(struct packet *p, uint8_t *at)
 	to = put32(to, (uint32_t)p->opcode << 24 |
 		   (uint32_t)p->solicited << 23 | (uint32_t)p->pad << 20 |
 		   PACKET_PKEY);
-	to = put32(to, p->dst & 0xffffff);
+	to = put32(to, (p->dst & 0xffffff) |
+		   (p->flags & PACKET_F_CNP ? BECN : 0));
 	to = put32(to, (uint32_t)p->ack << 31 | (p->psn & 0xffffff));
 	if (p->flags & PACKET_F_DETH) {
 		to = put32(to, p->qkey);
@@ -110,6 +115,10 @@ uint32_t packet_put(struct packet *p, uint8_t *at)
 		memcpy(to, &p->imm, IMM);
 		to += IMM;
 	}
+	if (p->flags & PACKET_F_CNP) {
+		memset(to, 0, CNP);
+		to += CNP;
+	}
 	return (uint32_t)(to - at);
 }
 
@@ -120,7 +129,8 @@ static uint32_t head_length(unsigned int flags)
 	       (flags & PACKET_F_ATOMIC ? ATOMIC : 0) +
 	       (flags & PACKET_F_AETH ? AETH : 0) +
 	       (flags & PACKET_F_ATOMIC_ACK ? ATOMIC_ACK : 0) +
-	       (flags & PACKET_F_IMM ? IMM : 0);
+	       (flags & PACKET_F_IMM ? IMM : 0) +
+	       (flags & PACKET_F_CNP ? CNP : 0);
 }
 
 /* 'at' has all headers that the flags name. */

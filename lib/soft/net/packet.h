@@ -22,6 +22,9 @@ enum packet_kind {
 	PACKET_KIND = 0xe0,
 };
 
+/* An opcode of its own: a congestion notification packet. */
+#define PACKET_CNP	0x81u
+
 /* The operation of a packet, in the lower five bits of an opcode. */
 enum packet_op {
 	PACKET_SEND_FIRST = 0x00, PACKET_SEND_MIDDLE, PACKET_SEND_LAST,
@@ -44,6 +47,7 @@ enum {
 	PACKET_F_FIRST = 1 << 6, PACKET_F_LAST = 1 << 7,
 	PACKET_F_REQUEST = 1 << 8,
 	PACKET_F_DATA = 1 << 9,		/* may have a payload */
+	PACKET_F_CNP = 1 << 10,		/* 16 bytes without a meaning */
 };
 
 struct packet {
@@ -71,6 +75,7 @@ struct packet {
 	const uint8_t *at;		/* all of it, with the CRC */
 	uint32_t length_all;
 	bool forwarded;			/* by another process of this host */
+	bool marked;			/* congestion: CE of RFC 3168 */
 	uint32_t waited;		/* ms for a listener, which may be late */
 };
 

@@ -175,6 +175,20 @@ static void packet__each_opcode_COMES_BACK(void **state)
 	}
 }
 
+/* IBTA volume 1, annex A17.9: BECN is set, and 16 bytes are reserved. */
+static void packet__congestion_notification_AS_CARDS_SEND_IT(void **state)
+{
+	static const uint8_t want[28] = {
+		0x81, 0x00, 0xff, 0xff, 0x40, 0x12, 0x34, 0x56,
+	};
+	struct packet p = { .opcode = PACKET_CNP, .dst = 0x123456 };
+	uint8_t at[PACKET_MAX];
+
+	memset(at, 0xa5, sizeof(at));
+	assert_int_equal(packet_put(&p, at), sizeof(want));
+	assert_memory_equal(at, want, sizeof(want));
+}
+
 static void packet__cut_off_REFUSED(void **state)
 {
 	struct packet p = { .opcode = PACKET_CAS }, q;
@@ -350,6 +364,8 @@ int main(void)
 		cmocka_unit_test(crc__two_unknown_bytes_EXPLAINED_AND_NO_OTHERS),
 		cmocka_unit_test(crc__packets_of_the_kernel_MATCH),
 		cmocka_unit_test(packet__each_opcode_COMES_BACK),
+		cmocka_unit_test(
+			packet__congestion_notification_AS_CARDS_SEND_IT),
 		cmocka_unit_test(packet__cut_off_REFUSED),
 		cmocka_unit_test(packet__longer_than_any_REFUSED),
 		cmocka_unit_test(mad__request_of_each_kind_COMES_BACK),
