@@ -113,6 +113,7 @@ static const struct soft_verbs_upward verbs_up = {
 	.far_push = soft_far_push,
 	.far_answer = soft_far_answer,
 	.far_route = soft_far_route,
+	.far_look = soft_far_look,
 	.far_datagram = soft_far_datagram,
 	.far_group = far_group,
 };

@@ -16,6 +16,7 @@
 #include "soft/verbs/ctx.h"
 #include "soft/verbs/qp.h"
 #include "soft/verbs/srq.h"
+#include "soft/verbs/upward.h"
 
 static void describe_node(const struct soft_dev *dev, struct soft_ctl_node *d)
 {
@@ -70,6 +71,7 @@ static void describe_qp(const struct soft_qp *qp, struct soft_ctl_qp *d)
 	d->rq_psn = qp->epsn;
 	d->rnr_sent = (uint32_t)qp->rnr.sent;
 	d->rnr_received = (uint32_t)qp->rnr.received;
+	soft_verbs_up->far_look(qp, &d->window, &d->rtt);
 }
 
 void soft_rnr_naks(struct ibv_context *verbs, struct ibv_qp *qp,

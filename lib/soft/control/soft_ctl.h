@@ -51,6 +51,8 @@ struct soft_ctl_qp {
 	uint16_t pad;
 	uint32_t rnr_sent, rnr_received;
 	uint32_t sq_psn, rq_psn;	/* of the next request */
+	uint32_t window;		/* packets; 0: no far peer */
+	uint32_t rtt;			/* us; 0: unknown */
 };
 
 struct soft_ctl_group {

@@ -23,7 +23,7 @@ enum soft_msg_type {
 	SOFT_MSG_CTL_DONE,
 };
 #define SOFT_MSG_MAGIC	0x5051u
-#define SOFT_MSG_MAX	512
+#define SOFT_MSG_MAX	768
 
 struct soft_msg {
 	uint16_t magic;

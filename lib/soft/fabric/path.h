@@ -15,10 +15,15 @@ struct soft_path {
 
 /* Counts of the packets of a process. */
 struct soft_packets {
-	uint64_t sent, again;		/* again: of a request, once more */
+	uint64_t sent;
+	uint64_t retransmits;		/* of a request, of those */
 	uint64_t received;		/* also those of other processes */
 	uint64_t bad;			/* no packet, or another CRC */
 	uint64_t passed_on;		/* to the process that each is for */
+	uint64_t duplicates;		/* requests that had arrived before */
+	uint64_t naks_sent, naks_received; /* without those of RNR */
+	uint64_t marked;		/* by a router: congestion */
+	uint64_t cnps_sent, cnps_received; /* notifications of such */
 };
 
 /* Returns true for an address that only its link knows. */

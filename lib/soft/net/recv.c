@@ -16,16 +16,38 @@
 
 #define ROUNDS		8	/* of a call, so that others get the lock */
 #define ERRORS		16	/* told by one call */
+#define ECN		3u	/* bits of the traffic class */
+#define CE		3u	/* of these: RFC 3168 */
 
 struct control {
 	_Alignas(struct cmsghdr)
 	uint8_t at[CMSG_SPACE(sizeof(struct in6_pktinfo)) +
-		   CMSG_SPACE(sizeof(int)) + 64];
+		   2 * CMSG_SPACE(sizeof(int)) + 64];
 };
 
-/* Reads our address, and the size of the packets in the datagram. */
+/* The kernel tells the type of service as one byte, and the class as an int. */
+static bool is_class(const struct cmsghdr *h)
+{
+	return (h->cmsg_level == IPPROTO_IP && h->cmsg_type == IP_TOS) ||
+	       (h->cmsg_level == IPPROTO_IPV6 && h->cmsg_type == IPV6_TCLASS);
+}
+
+static bool has_mark(const struct cmsghdr *h)
+{
+	int class;
+
+	if (h->cmsg_level == IPPROTO_IP)
+		return (*CMSG_DATA(h) & ECN) == CE;
+	memcpy(&class, CMSG_DATA(h), sizeof(class));
+	return ((unsigned int)class & ECN) == CE;
+}
+
+/*
+ * Reads our address, the size of the packets in the datagram, and whether a
+ * router has marked them.
+ */
 static bool read_control(struct msghdr *m, struct soft_path *from,
-			 uint32_t *each)
+			 uint32_t *each, bool *marked)
 {
 	bool found = false;
 	struct cmsghdr *h;
@@ -47,6 +69,8 @@ static bool read_control(struct msghdr *m, struct soft_path *from,
 			memcpy(&size, CMSG_DATA(h), sizeof(size));
 			if (size > 0)
 				*each = (uint32_t)size;
+		} else if (is_class(h)) {
+			*marked = has_mark(h);
 		}
 	}
 	return found;
@@ -54,7 +78,8 @@ static bool read_control(struct msghdr *m, struct soft_path *from,
 
 /* Returns false for a packet that is none of ours. */
 static bool take_packet(struct soft_dev *dev, const struct soft_path *back,
-			uint16_t port, const uint8_t *at, uint32_t len)
+			uint16_t port, bool marked, const uint8_t *at,
+			uint32_t len)
 {
 	struct packet p;
 
@@ -64,6 +89,8 @@ static bool take_packet(struct soft_dev *dev, const struct soft_path *back,
 		return false;
 	}
 	dev->packets.received++;
+	dev->packets.marked += marked;
+	p.marked = marked;
 	soft_fabric_up->net_packet(dev, back, &p);
 	return true;
 }
@@ -74,18 +101,18 @@ static bool take_datagram(struct soft_dev *dev, struct msghdr *m,
 	const struct sockaddr_in6 *from = m->msg_name;
 	struct soft_path back = { .scope = 0 };
 	uint32_t each = len;
-	bool any = false;
+	bool any = false, marked = false;
 
 	/* an answer goes the way back */
 	if (m->msg_flags & (MSG_TRUNC | MSG_CTRUNC) ||
-	    m->msg_namelen != sizeof(*from) || !read_control(m, &back, &each))
+	    m->msg_namelen != sizeof(*from) || !read_control(m, &back, &each, &marked))
 		return false;
 	memcpy(back.to, &from->sin6_addr, 16);
 	if (unlikely(net_probed(dev, back.to, at, len)))
 		return false;
 	for (uint32_t i = 0; i < len; i += each)
-		any |= take_packet(dev, &back, ntohs(from->sin6_port), at + i,
-				   min(each, len - i));
+		any |= take_packet(dev, &back, ntohs(from->sin6_port), marked,
+				   at + i, min(each, len - i));
 	return any;
 }
 

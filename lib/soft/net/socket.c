@@ -19,6 +19,7 @@
 #ifndef IPV6_MULTICAST_ALL
 #define IPV6_MULTICAST_ALL 29
 #endif
+#define ECT_0		2
 #define SOCKET_BUFFER	(4 << 20)	/* the kernel may permit less */
 
 static void on_socket(struct soft_dev *dev, struct soft_watch *w,
@@ -65,6 +66,11 @@ static int set_options(int fd)
 	if (ret)
 		return ret;
 	(void)set(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1);
+	/* routers mark packets in place of dropping them: RFC 3168 */
+	(void)set(fd, IPPROTO_IP, IP_TOS, ECT_0);
+	(void)set(fd, IPPROTO_IPV6, IPV6_TCLASS, ECT_0);
+	(void)set(fd, IPPROTO_IP, IP_RECVTOS, 1);
+	(void)set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
 	/* only members get the packets of a group */
 	(void)set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
 	(void)set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);

@@ -63,9 +63,12 @@ static void show_qp(const struct soft_ctl_qp *q)
 	if (q->alt_port)
 		printf(" alternate %u %s", q->alt_port,
 		       migration(q->migration));
-	printf(" peer 0x%x%s sends %u recvs %u rnr sent %u received %u\n",
+	printf(" peer 0x%x%s sends %u recvs %u rnr sent %u received %u",
 	       q->peer, q->wired ? "" : " (nobody)", q->sends, q->recvs,
 	       q->rnr_sent, q->rnr_received);
+	if (q->window)
+		printf(" rtt %u us window %u", q->rtt, q->window);
+	printf("\n");
 }
 
 static void show_node(const struct soft_ctl_node *d)
@@ -89,11 +92,15 @@ static void show_node(const struct soft_ctl_node *d)
 		       f->duplicate / 1e4, f->reorder / 1e4, f->seed);
 	printf("  rnr sent %" PRIu64 " received %" PRIu64 "\n", d->rnr.sent,
 	       d->rnr.received);
-	if (d->on_network)
-		printf("  packets sent %" PRIu64 " again %" PRIu64
-		       " received %" PRIu64 " bad %" PRIu64
-		       " passed on %" PRIu64 "\n", p->sent, p->again,
-		       p->received, p->bad, p->passed_on);
+	if (!d->on_network)
+		return;
+	printf("  packets sent %" PRIu64 " retransmits %" PRIu64 " received %" PRIu64
+	       " bad %" PRIu64 " passed on %" PRIu64 "\n", p->sent,
+	       p->retransmits, p->received, p->bad, p->passed_on);
+	printf("  duplicates %" PRIu64 " naks sent %" PRIu64 " received %"
+	       PRIu64 " ecn marks %" PRIu64 " cnps sent %" PRIu64
+	       " received %" PRIu64 "\n", p->duplicates, p->naks_sent,
+	       p->naks_received, p->marked, p->cnps_sent, p->cnps_received);
 }
 
 static int show_qps(struct soft_ctl *ctl, uint32_t node)

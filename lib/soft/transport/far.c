@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "soft/engine/engine.h"
 #include "soft/engine/req.h"
 #include "soft/fabric/gid.h"
@@ -104,6 +105,14 @@ int soft_far_group(struct soft_dev *dev, const uint8_t mgid[16], bool join)
 	return ret;
 }
 
+void soft_far_look(const struct soft_qp *qp, uint32_t *window, uint32_t *rtt)
+{
+	const struct soft_far *far = qp->far;
+
+	*window = far ? soft_window_psns(far) : 0;
+	*rtt = far ? (uint32_t)(far->rtt / 1000) : 0;
+}
+
 void soft_far_room(struct soft_dev *dev)
 {
 	struct list *n;
@@ -121,8 +130,8 @@ void soft_far_packet(struct soft_dev *dev, const struct soft_path *back,
 		soft_far_arrives(dev, back, p);
 		return;
 	}
-	if ((p->opcode & PACKET_KIND) != PACKET_RC ||
-	    p->dst >> SOFT_QPN_BITS != dev->node)
+	if (((p->opcode & PACKET_KIND) != PACKET_RC &&
+	     p->opcode != PACKET_CNP) || p->dst >> SOFT_QPN_BITS != dev->node)
 		return;
 	qp = soft_qp_find(dev, p->dst);
 	/* only the peer may send to a queue pair */
@@ -130,8 +139,12 @@ void soft_far_packet(struct soft_dev *dev, const struct soft_path *back,
 	    !soft_path_same(back, &qp->far->path) ||
 	    (dev->faulty && !soft_port_carries(dev, qp->attr.port_num)))
 		return;
+	if (unlikely(p->marked))
+		soft_far_marked(dev, qp->far, p);
 	if (p->flags & PACKET_F_REQUEST)
 		soft_far_request(dev, qp->far, p);
+	else if (p->opcode == PACKET_CNP)
+		soft_far_notified(dev, qp->far);
 	else if (qp->state != IBV_QPS_RTR)
 		soft_far_answered(dev, qp->far, p);
 }

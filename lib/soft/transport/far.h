@@ -30,6 +30,8 @@
 struct ibv_qp_attr;
 struct soft_dev;
 
+#define SOFT_WINDOW_UNIT	256u	/* of a window: a packet */
+
 /* The message of which more packets are to come. */
 enum far_message { FAR_NONE, FAR_SEND, FAR_WRITE };
 
@@ -48,12 +50,14 @@ struct soft_far {
 	uint32_t timeouts;		/* in turn */
 
 	/* window.c */
-	uint32_t window;		/* PSNs that may be unanswered */
+	uint32_t window;		/* in SOFT_WINDOW_UNIT */
 	uint32_t threshold;		/* above it the window grows slowly */
-	uint32_t grown;			/* PSNs since it grew last */
+	bool full;			/* all of the window was used */
 	bool timing;
 	uint32_t timed;			/* PSN of the packet that is timed */
-	uint64_t timed_at;
+	uint64_t timed_at, shrunk_at;	/* ns */
+	uint64_t crowded_at;		/* ns; the last loss or mark */
+	uint32_t window_before;		/* the timer expired; or 0 */
 	uint64_t rtt, rtt_var, rtt_least; /* ns; 0: not measured yet */
 
 	/* responder */
@@ -66,6 +70,7 @@ struct soft_far {
 	bool nak_sent;			/* for a gap, until it is filled */
 	bool gap;			/* that NAK is due */
 	bool repeats;			/* answers of atomics are due again */
+	uint64_t notified_at;		/* ns; marks.c */
 	struct soft_rd redo[SOFT_MAX_RD]; /* reads to answer once more */
 	uint32_t redo_head, redo_tail;
 };
@@ -87,6 +92,8 @@ void soft_far_packet(struct soft_dev *dev, const struct soft_path *back,
 int soft_far_route(struct soft_dev *dev, struct soft_path *path, bool group);
 /* As far_group there. Returns 0, or -errno without a socket. */
 int soft_far_group(struct soft_dev *dev, const uint8_t mgid[16], bool join);
+/* As far_look there. */
+void soft_far_look(const struct soft_qp *qp, uint32_t *window, uint32_t *rtt);
 /* The socket takes packets again. */
 void soft_far_room(struct soft_dev *dev);
 /* Returns true if a comes before b. */
@@ -125,8 +132,25 @@ void soft_window_sent(struct soft_far *far, uint32_t psn);
 void soft_window_answered(struct soft_far *far, uint32_t una, uint32_t n);
 /* Something was lost: a packet in between, or all if a timer told. */
 void soft_window_lost(struct soft_far *far, bool all);
+/* The timer was wrong: an answer comes to what was sent before it expired. */
+void soft_window_not_lost(struct soft_far *far);
+/* A router has marked a packet, because its queue is long. */
+void soft_window_marked(struct soft_far *far);
+/* Returns how many PSNs may be unanswered. */
+static inline uint32_t soft_window_psns(const struct soft_far *far)
+{
+	return far->window / SOFT_WINDOW_UNIT;
+}
 /* Returns how long to wait for an answer, in ns. */
 uint64_t soft_window_wait(const struct soft_far *far);
+
+/* ---- marks.c ----------------------------------------------------------- */
+
+/* A packet has arrived that a router has marked. */
+void soft_far_marked(struct soft_dev *dev, struct soft_far *far,
+		     const struct packet *p);
+/* The peer has got a packet that a router has marked. */
+void soft_far_notified(struct soft_dev *dev, struct soft_far *far);
 
 /* ---- responder.c ------------------------------------------------------- */
 

@@ -17,7 +17,7 @@
 #include "soft/verbs/qp.h"
 
 #define ASK_EVERY	16u	/* packets; an answer is asked for */
-#define PART		16u	/* packets of the answer to a request */
+#define PART		16u	/* most packets of the answer to a request */
 
 /* ---- sending ---------------------------------------------------------- */
 
@@ -26,13 +26,23 @@ static uint32_t unanswered(const struct soft_far *far)
 	return (far->next - far->qp->una) & SOFT_PSN_MASK;
 }
 
+/* Returns true if the window does not permit n more, which one always has. */
+static bool is_full(struct soft_far *far, uint32_t n)
+{
+	const uint32_t out = unanswered(far);
+	const bool ret = out && out + n > soft_window_psns(far);
+
+	far->full |= ret;
+	return ret;
+}
+
 static void sent(struct soft_dev *dev, struct soft_far *far, uint32_t psn,
 		 uint32_t n, bool ack)
 {
 	if (ack)
 		soft_window_sent(far, (psn + n - 1) & SOFT_PSN_MASK);
 	if (soft_far_before(psn, far->end))
-		dev->packets.again++;
+		dev->packets.retransmits++;
 	far->next = (psn + n) & SOFT_PSN_MASK;
 	if (soft_far_before(far->end, far->next))
 		far->end = far->next;
@@ -93,7 +103,7 @@ static bool push_data(struct soft_dev *dev, struct soft_qp *qp,
 		uint8_t *at;
 		uint32_t head;
 
-		if (unanswered(far) >= far->window)
+		if (is_full(far, 1))
 			return false;
 		at = soft_net_room(dev);
 		if (!at)
@@ -102,7 +112,7 @@ static bool push_data(struct soft_dev *dev, struct soft_qp *qp,
 		p.opcode = opcode_of(wqe, !wqe->sent, last);
 		p.solicited = last && wqe->flags & IBV_SEND_SOLICITED;
 		p.ack = last || !(psn % ASK_EVERY) ||
-			unanswered(far) + 1 >= far->window;
+			unanswered(far) + 1 >= soft_window_psns(far);
 		head = packet_put(&p, at);
 		if (put_payload(qp, wqe, at + head, n)) {
 			wqe->status = IBV_WC_LOC_PROT_ERR;
@@ -129,7 +139,7 @@ static uint32_t parts_out(const struct soft_far *far,
 	const uint32_t have = arrived(far, wqe);
 
 	return wqe->done || wqe->asked <= have ? 0 :
-	       (wqe->asked - 1) / PART - have / PART + 1;
+	       (wqe->asked - 1) / wqe->part - have / wqe->part + 1;
 }
 
 /* Changes what is asked for of a read or an atomic. */
@@ -140,10 +150,21 @@ static void set_asked(struct soft_qp *qp, struct soft_swqe *wqe, uint32_t to)
 	qp->reads_out += parts_out(qp->far, wqe);
 }
 
-static bool may_ask(const struct soft_qp *qp)
+/* The answer has n packets. */
+static bool may_ask(const struct soft_qp *qp, uint32_t n)
 {
 	return qp->reads_out < max(qp->attr.max_rd_atomic, 1) &&
-	       unanswered(qp->far) < qp->far->window;
+	       !is_full(qp->far, n);
+}
+
+/* Returns how many packets a part has: a power of 2, half a window at most. */
+static uint8_t part_of(const struct soft_far *far)
+{
+	uint32_t part = PART;
+
+	while (part > 1 && 2 * part > soft_window_psns(far))
+		part /= 2;
+	return (uint8_t)part;
 }
 
 /*
@@ -156,9 +177,11 @@ static bool push_read(struct soft_dev *dev, struct soft_qp *qp,
 {
 	struct soft_far *far = qp->far;
 
+	if (!wqe->part)
+		wqe->part = part_of(far);
 	while (!wqe->done && wqe->asked != wqe->packets) {
 		const uint32_t at = wqe->asked * far->mtu;
-		const uint32_t n = min(PART - wqe->asked % PART,
+		const uint32_t n = min(wqe->part - wqe->asked % wqe->part,
 				       wqe->packets - wqe->asked);
 		struct packet p = { .opcode = PACKET_READ, .ack = true,
 				    .dst = qp->attr.dest_qp_num,
@@ -168,7 +191,7 @@ static bool push_read(struct soft_dev *dev, struct soft_qp *qp,
 				    .addr = wqe->raddr + at,
 				    .length = min(wqe->length - at,
 						  n * far->mtu) };
-		uint8_t *to = may_ask(qp) ? soft_net_room(dev) : NULL;
+		uint8_t *to = may_ask(qp, n) ? soft_net_room(dev) : NULL;
 
 		if (!to)
 			return false;
@@ -199,11 +222,12 @@ static bool push_atomic(struct soft_dev *dev, struct soft_qp *qp,
 		wqe->status = IBV_WC_REM_INV_REQ_ERR;	/* no such packet */
 		return true;
 	}
-	at = may_ask(qp) ? soft_net_room(dev) : NULL;
+	at = may_ask(qp, 1) ? soft_net_room(dev) : NULL;
 	if (!at)
 		return false;
 	soft_net_put(dev, &far->path, packet_put(&p, at));
 	soft_count_xmit(dev, qp->attr.port_num, 16);
+	wqe->part = 1;
 	set_asked(qp, wqe, 1);
 	sent(dev, far, p.psn, 1, true);
 	return true;
@@ -246,6 +270,8 @@ static void take_back(struct soft_qp *qp, struct soft_swqe *wqe, uint32_t psn)
 		return;
 	if (is_read(wqe)) {
 		set_asked(qp, wqe, arrived(far, wqe));
+		/* smaller parts lie within the ones before */
+		wqe->part = min(wqe->part, part_of(far));
 	} else {
 		wqe->sent = soft_far_before(wqe->psn, psn) ?
 			    ((psn - wqe->psn) & SOFT_PSN_MASK) * far->mtu : 0;
@@ -375,8 +401,10 @@ static void advance(struct soft_dev *dev, struct soft_far *far, uint32_t to)
 		return;
 	soft_window_answered(far, to, n);
 	qp->una = to;
-	if (soft_far_before(far->next, to))
+	if (soft_far_before(far->next, to)) {
+		soft_window_not_lost(far);
 		skip_to(far, to);
+	}
 	qp->retries = qp->attr.retry_cnt;
 	soft_req_complete(dev, qp);
 	run_timer(dev, far);
@@ -416,17 +444,18 @@ static void refused(struct soft_dev *dev, struct soft_far *far,
 {
 	struct soft_qp *qp = far->qp;
 	const uint8_t code = p->syndrome & (uint8_t)~PACKET_SYNDROME;
+	const bool rnr = (p->syndrome & PACKET_SYNDROME) == PACKET_RNR;
 	uint32_t i;
 
+	dev->packets.naks_received += !rnr;
 	acknowledged(dev, far, p->psn);
 	/* an earlier read has to end first */
 	if (is_over(far) || qp->una != p->psn || qp->sq_head == qp->sq_tail)
 		return;
 	/* a doubled one says nothing new: all behind it is taken back */
-	if (!unanswered(far) && (code == PACKET_NAK_PSN ||
-				 (p->syndrome & PACKET_SYNDROME) == PACKET_RNR))
+	if (!unanswered(far) && (code == PACKET_NAK_PSN || rnr))
 		return;
-	if ((p->syndrome & PACKET_SYNDROME) == PACKET_RNR) {
+	if (rnr) {
 		far->waited = 0;
 		far->timeouts = 0;
 		go_back(dev, far, p->psn);

@@ -276,6 +276,7 @@ static void repeat(struct soft_dev *dev, struct soft_far *far,
 	const uint8_t op = p->opcode & PACKET_OP;
 
 	soft_count(dev, far->qp->attr.port_num, SOFT_DUPLICATES, 1);
+	dev->packets.duplicates++;
 	if (op == PACKET_READ)
 		repeat_read(dev, far, p);
 	else if (is_atomic(op))
@@ -486,6 +487,7 @@ bool soft_far_answer(struct soft_dev *dev, struct soft_qp *qp)
 	}
 	if (!put(dev, far, &p))
 		return true;
+	dev->packets.naks_sent += (p.syndrome & PACKET_SYNDROME) == PACKET_NAK;
 	qp->ack_due = qp->ack_asked = far->gap = false;
 	qp->nak_due = 0;
 	return true;

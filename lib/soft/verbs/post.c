@@ -155,6 +155,7 @@ static void count_packets(const struct soft_qp *qp, struct soft_swqe *wqe)
 {
 	wqe->packets = max((wqe->length + qp->far_mtu - 1) / qp->far_mtu, 1u);
 	wqe->asked = 0;
+	wqe->part = 0;
 }
 
 void soft_sq_commit(struct soft_qp *qp, struct soft_swqe *wqe)

@@ -59,6 +59,12 @@ struct soft_verbs_upward {
 	void (*far_group)(struct soft_dev *dev, const uint8_t mgid[16],
 			  bool join);
 	bool (*far_answer)(struct soft_dev *dev, struct soft_qp *qp);
+	/*
+	 * The window of packets and the round trip in us; 0: unknown, or not
+	 * far.
+	 */
+	void (*far_look)(const struct soft_qp *qp, uint32_t *window,
+			 uint32_t *rtt);
 	/* DC: an initiator leaves its target, or a target ends. */
 	void (*dc_over)(struct soft_dev *dev, struct soft_qp *qp);
 };
