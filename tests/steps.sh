@@ -465,7 +465,9 @@ model()
 	"$work/gcc/tests/model/model" --schedules=1000000 --jobs="$jobs" \
 	    --loose && echo 'ok model' &&
 		"$work/gcc/tests/netsim/netsim" --schedules=1000000 \
-		    --jobs="$jobs" && echo 'ok netsim'
+		    --jobs="$jobs" && echo 'ok netsim' &&
+		"$work/gcc/tests/netsim/incast" --schedules=1000 \
+		    --jobs="$jobs" && echo 'ok incast'
 }
 
 # on_siw PROGRAM...
