@@ -352,6 +352,7 @@ static void arrive(const struct soft_path *back, const uint8_t *at, size_t len,
 		soft_net_forwarded(dev, record,
 				   (uint32_t)(sizeof(*back) + len));
 	} else if (packet_get(&p, copy, (uint32_t)len)) {
+		p.marked = p.psn & 1;
 		soft_fabric_up->net_packet(dev, back, &p);
 	}
 	free(copy);

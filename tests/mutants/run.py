@@ -180,8 +180,9 @@ class Suites:
         if kind == "unit":
             units = self.units() if what == "*" else [f"tests/unit/{what}"]
             return units, [[os.path.join(self.build, u)] for u in units], soft
-        if kind in ("model", "netsim"):
-            program = f"tests/{kind}/{kind}"
+        if kind in ("model", "netsim", "incast"):
+            folder = "netsim" if kind == "incast" else kind
+            program = f"tests/{folder}/{kind}"
             return [program], [[os.path.join(self.build, program)]], {}
         if kind == "fuzz":
             names = ("header", "hello", "key", "oob", "setup")

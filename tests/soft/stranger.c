@@ -132,11 +132,13 @@ static uint32_t make(uint8_t *at)
 static int open_socket(void)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM, 0), find = IP_PMTUDISC_DO;
+	const int marked = 3;		/* CE of RFC 3168 */
 	socklen_t len = sizeof(from);
 
 	((struct sockaddr_in *)&from)->sin_port = 0;
 	if (fd < 0 || bind(fd, (struct sockaddr *)&from, sizeof(from)) ||
 	    setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &find, sizeof(find)) ||
+	    setsockopt(fd, IPPROTO_IP, IP_TOS, &marked, sizeof(marked)) ||
 	    getsockname(fd, (struct sockaddr *)&from, &len))
 		err(1, "socket");
 	port = ntohs(((struct sockaddr_in *)&from)->sin_port);
