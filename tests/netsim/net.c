@@ -18,6 +18,7 @@
 #define FLIGHTS		8192u
 #define ROOM		1200u		/* a packet with 1,024 bytes */
 #define COPIES		3		/* of a packet, at most */
+#define PSNS		4096u		/* of a schedule's requests, at most */
 
 struct flight {
 	uint64_t at, order;
@@ -33,6 +34,7 @@ static uint8_t room[PACKET_MAX + 4];
 static uint64_t order, blocked_until;	/* 0: not blocked */
 static uint64_t last[2];		/* arrival, of what that end sent */
 static uint32_t sent[2], burst[2];
+static uint32_t part_end[2][PSNS];	/* of the first request; 0: none */
 
 int __wrap_soft_net_open(struct soft_dev *dev);
 void __wrap_soft_net_close(struct soft_dev *dev);
@@ -166,6 +168,30 @@ static void fly(int from, uint32_t len)
 	push(f);
 }
 
+/*
+ * Soft-RoCE repeats the answer to a read only if the request lies within an
+ * earlier one.
+ */
+static void check_read(int from, uint32_t len)
+{
+	struct packet p;
+	uint32_t n, first;
+
+	if (!packet_get(&p, room, len) || p.opcode != PACKET_READ)
+		return;
+	n = max((p.length + plan.mtu - 1) / plan.mtu, 1u);
+	first = part_end[from][p.psn % PSNS];
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t *end = &part_end[from][(p.psn + i) % PSNS];
+
+		if (*end != first)
+			sim_fail("end %d: a request of %u packets from %06x "
+				 "on spans two earlier ones", from, n, p.psn);
+		if (!first)
+			*end = p.psn + n;
+	}
+}
+
 static void trace(int from, uint32_t len, const char *fate)
 {
 	struct packet p;
@@ -188,6 +214,7 @@ void __wrap_soft_net_put(struct soft_dev *dev, const struct soft_path *path,
 	if (len > ROOM)
 		sim_fail("a packet of %u bytes", len);
 	totals.packets++;
+	check_read(from, len);
 	if (is_lost(from, room[0])) {
 		totals.lost++;
 		if (sim_traces)
@@ -274,6 +301,7 @@ void net_begin(void)
 	order = blocked_until = 0;
 	memset(sent, 0, sizeof(sent));
 	memset(burst, 0, sizeof(burst));
+	memset(part_end, 0, sizeof(part_end));
 	memset(last, 0, sizeof(last));
 }
 
