@@ -105,7 +105,8 @@ static bool take_datagram(struct soft_dev *dev, struct msghdr *m,
 
 	/* an answer goes the way back */
 	if (m->msg_flags & (MSG_TRUNC | MSG_CTRUNC) ||
-	    m->msg_namelen != sizeof(*from) || !read_control(m, &back, &each, &marked))
+	    m->msg_namelen != sizeof(*from) ||
+	    !read_control(m, &back, &each, &marked))
 		return false;
 	memcpy(back.to, &from->sin6_addr, 16);
 	if (unlikely(net_probed(dev, back.to, at, len)))
