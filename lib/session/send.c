@@ -339,7 +339,7 @@ static inline bool is_for_pieces(const struct rdmamsg_ep *ep, size_t len)
 }
 
 /*
- * Returns true if a message can be posted in pieces now, all of them at once.
+ * Returns true if a message for pieces can be posted now, all of them at once.
  * Otherwise it waits until it can, or it is announced: it then takes one credit
  * and one place in the send queue, and nothing is copied.
  */
@@ -765,13 +765,16 @@ send_shared(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, uint32_t tag,
 {
 	struct iovec iov = { msg->data, msg->len };
 	struct ask a = { &iov, 1, msg->len, tag, cookie };
-	bool in_pieces;
+	bool splits, in_pieces;
 	int ret;
 
 	ret = rdmamsg__shared_check(ep, msg);
 	if (ret)
 		return ret;
-	in_pieces = msg->share->lent_by && fits_in_pieces(ep, msg->len);
+	splits = msg->share->lent_by && is_for_pieces(ep, msg->len);
+	in_pieces = splits && fits_in_pieces(ep, msg->len);
+	if (splits && !in_pieces && waits_for_pieces(ep, msg->len))
+		return wait_for_pieces(ep, msg->len);
 	ret = admit(ep, msg->len, msg->len > ep->send.copy_max && !in_pieces);
 	if (ret < 0)
 		return ret;

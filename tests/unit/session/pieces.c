@@ -332,6 +332,47 @@ static void pieces__passed_on_WAIT_FOR_CREDIT(void **state)
 	assert_false(wrong);
 }
 
+/* Messages that several peers get: one in pieces, where that is agreed. */
+static void pass_shared(size_t len, unsigned int before)
+{
+	send_it(len, 0);
+	WAIT_FOR(kept_count == 1);
+	keeps = false;
+	assert_int_equal(rdmamsg_msg_ref(kept[0]), 0);
+	assert_int_equal(rdmamsg_msg_send(server.ep, kept[0], 0, NULL), 0);
+	assert_int_equal(rdmamsg_msg_send(server.ep, kept[0], 0, NULL), 0);
+	kept_count = 0;
+	WAIT_FOR(client.messages == before + 2);
+	keeps = true;
+}
+
+static void shared__of_each_size_ARRIVES(void **state)
+{
+	keeps = true;
+	connect_ends(&opts);
+	pass_shared(1, 0);
+	pass_shared(EAGER, 2);
+	pass_shared(2 * EAGER, 4);
+	assert_int_equal(stats(&server).sent_pieces, 2);
+	pass_shared(LARGE, 6);
+	assert_int_equal(stats(&server).sent_pieces, 2);
+	assert_false(wrong);
+	keeps = false;
+}
+
+static void shared__pieces_not_agreed_IS_RENDEZVOUS(void **state)
+{
+	handlers.on_incoming = on_incoming;
+	keeps = true;
+	connect_ends(&opts);
+	pass_shared(1, 0);
+	pass_shared(2 * EAGER, 2);
+	assert_int_equal(stats(&server).sent_pieces, 0);
+	assert_int_equal(stats(&server).sent_rendezvous, 2);
+	assert_false(wrong);
+	keeps = false;
+}
+
 /* On a small queue there is never room for twice the pieces. */
 static void pieces__few_credits_ARE_RENDEZVOUS(void **state)
 {
@@ -619,6 +660,8 @@ int main(void)
 		CASE(pieces__an_eighth_of_the_credits_WAIT),
 		CASE(pieces__passed_on_WAIT_FOR_CREDIT),
 		CASE(pieces__few_credits_ARE_RENDEZVOUS),
+		CASE(shared__of_each_size_ARRIVES),
+		CASE(shared__pieces_not_agreed_IS_RENDEZVOUS),
 		CASE(pieces__between_others_KEEP_THE_ORDER),
 		CASE(pieces__no_memory_WAIT),
 		CASE(close__behind_queued_pieces_ALL_ARRIVE),
