@@ -356,7 +356,8 @@ void onesided_sent(struct conn *c, void *cookie, int status)
 		c->r->rma_ok++;
 		check_result(c, kind, k);
 	} else if (status == RDMAMSG_IN_DOUBT && kind == KIND_ATOMIC &&
-		   w.sc->failover) {
+		   (w.sc->failover || is_soft_roce())) {
+		/* Soft-RoCE can lose a result: rdmamsg_write(3), DOUBT */
 		c->r->atomics_in_doubt++;
 	} else if (status == -EACCES) {
 		c->r->rma_refused++;

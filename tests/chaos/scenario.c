@@ -89,6 +89,11 @@ const struct scenario scenarios[] = {
 
 const uint32_t scenario_count = ARRAY_SIZE(scenarios);
 
+bool is_soft_roce(void)
+{
+	return getenv("RDMAMSG_VM") && !is_iwarp();
+}
+
 bool is_iwarp(void)
 {
 	const char *link = getenv("RDMAMSG_SOFT_LINK");
