@@ -7,8 +7,11 @@
 #ifndef HOSTILE_BUDGET_H
 #define HOSTILE_BUDGET_H
 
-/* bytes of the server for those that connect, also while they close */
-#define INNOCENT	(WARM * (256u << 10))
+/*
+ * Bytes of the server for those that connect, also while they close: a MB each,
+ * because memory that nothing has used for some seconds is the system's again.
+ */
+#define INNOCENT	(4u << 20)
 
 /* Payload that the device of this process has sent and received. */
 static uint64_t octets(enum soft_counter what)
