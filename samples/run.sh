@@ -1183,6 +1183,8 @@ perf_option()
 		client lat -s 64,4K -n 300 --plot=- --event --compact
 		said 'microseconds over bytes'
 		not said 'microseconds over time' ;;
+	pause)	client lat --pause=2 -s 64,4K --event
+		said '; the first after a pause of 2 ms$' ;;
 	cold)	client lat --cold -s 64,4K --event
 		said '; cold start: the first messages of a new connection$'
 		said '^ *64  *100 .* 0$' ;;
