@@ -15,9 +15,13 @@
 #include "device/quirks.h"
 #include "memory/pool.h"
 #include "session/crc.h"
+#include "session/credit.h"
 #include "session/ep.h"
+#include "session/keep.h"
 #include "session/pieces.h"
+#include "session/resume.h"
 #include "session/send.h"
+#include "session/tx.h"
 #include "wire/proto.h"
 
 #include <endian.h>
@@ -28,8 +32,6 @@
 #include <string.h>
 
 #include <rdmamsg/rdmamsg.h>
-
-/* ---- sending ---------------------------------------------------------- */
 
 #define PIECE_LEAST	(PROTO_RECV_MIN - PROTO_HDR_LEN - PROTO_CRC_LEN)
 
@@ -46,10 +48,76 @@ void rdmamsg__pieces_agreed(struct rdmamsg_ep *ep)
 	ep->send.pieces_max = min(wanted, min(peer->pieces, peer->max_msg));
 }
 
-uint32_t rdmamsg__pieces_count(const struct rdmamsg_ep *ep, uint32_t len)
+/* ---- whether a message goes in pieces, and when ----------------------- */
+
+bool rdmamsg__polls_for(const struct rdmamsg_ep *ep, size_t len)
 {
-	return (len + PROTO_FIRST_LEN - 1) / ep->send.copy_max + 1;
+	const struct lane *l = &ep->lane;
+	uint32_t most;
+
+	if (ep->ctx->loop.sleeps || ep->tuning.pieces_max || !l->dev)
+		return false;
+	most = rdmamsg__quirks(l->dev->device)->pieces_polling;
+	/* over a network an answer takes long */
+	return most && len > most && !(l->v->is_far && l->v->is_far(l->hot.qp));
 }
+
+/*
+ * A run takes at most half of the credits and of the places in the send queue
+ * that are left.
+ */
+static uint32_t room_of(const struct rdmamsg_ep *ep, size_t len)
+{
+	return 2 * (((uint32_t)len + PROTO_FIRST_LEN - 1) / ep->send.copy_max +
+		    1);
+}
+
+static bool may_run(const struct rdmamsg_ep *ep, size_t len)
+{
+	return !ep->send.queued &&
+	       rdmamsg__can_keep(ep, room_of(ep, len),
+				 (uint32_t)len + PROTO_FIRST_LEN);
+}
+
+static bool fits(struct rdmamsg_ep *ep, size_t len)
+{
+	return may_run(ep, len) &&
+	       rdmamsg__can_post_run(ep, room_of(ep, len));
+}
+
+/*
+ * A message lacks credits or places for its pieces. While it is read in place of
+ * that, all behind it waits in receive buffers, so it had better wait here.
+ * Returns true if it will get them when what is on its way has been received. A
+ * peer that lacks nothing may keep three quarters of its credits to itself: half,
+ * until they are worth a message, and a quarter of the receives, to post them
+ * together.
+ */
+static bool waits(const struct rdmamsg_ep *ep, size_t len)
+{
+	const uint32_t n = room_of(ep, len);
+
+	return may_run(ep, len) && !ep->opts.send_queue &&
+	       4 * n <= ep->connect.peer.recv_depth && n <= ep->lane.sq.data;
+}
+
+int rdmamsg__pieces_ready(struct rdmamsg_ep *ep, size_t len)
+{
+	int ret;
+
+	if (fits(ep, len) || (rdmamsg__make_room(ep) && fits(ep, len)))
+		return 1;
+	if (!waits(ep, len))
+		return 0;
+	ret = rdmamsg__tx_check(ep);
+	if (ret)
+		return ret;
+	ret = rdmamsg__tx_again(ep);
+	ep->send.wants = (uint16_t)room_of(ep, len);
+	return ret;
+}
+
+/* ---- sending ---------------------------------------------------------- */
 
 /* A place in the segments of a message. */
 struct cursor {
@@ -87,8 +155,12 @@ static void unmake(struct rdmamsg_ep *ep, struct op *run)
 	}
 }
 
-int rdmamsg__pieces_make(struct rdmamsg_ep *ep, const struct iovec *iov,
-			 int iovcnt, uint32_t len, struct op **ret)
+/*
+ * Copies the message into the pieces of a run: a list of operations, linked by
+ * op->next. -EAGAIN: lacks an operation or a buffer.
+ */
+static int make(struct rdmamsg_ep *ep, const struct iovec *iov, int iovcnt,
+		uint32_t len, struct op **ret)
 {
 	uint32_t head = PROTO_FIRST_LEN, index = 0, n;
 	const uint32_t total = htole32(len);
@@ -118,6 +190,55 @@ int rdmamsg__pieces_make(struct rdmamsg_ep *ep, const struct iovec *iov,
 	if (unlikely(ep->send.crc))
 		rdmamsg__crc_add(ep, op, rdmamsg__crc_of(iov, iovcnt));
 	*ret = run;
+	return 0;
+}
+
+static void launch(struct rdmamsg_ep *ep, struct op *op)
+{
+	ep->lane.hot.bytes_sent += op->len;
+	if (unlikely(ep->resume))
+		rdmamsg__keep_op(ep, op, op->piece == PIECE_FIRST ?
+				 PROTO_FIRST : PROTO_MORE);
+	if (op->piece == PIECE_FIRST) {
+		ep->lane.hot.bytes_sent -= PROTO_FIRST_LEN;
+		ep->st.sent_pieces++;
+		rdmamsg__tx_message(ep, PROTO_FIRST,
+				    rdmamsg__tx_next_number(ep), op->tag, op,
+				    op->msg, NULL, op->len);
+	} else if (ep->send.compact) {
+		rdmamsg__tx_data(ep, op->tag, op, op->msg, NULL, op->len);
+	} else {
+		rdmamsg__tx_message(ep, PROTO_MORE,
+				    rdmamsg__tx_next_number(ep), op->tag, op,
+				    op->msg, NULL, op->len);
+	}
+}
+
+int rdmamsg__pieces_send(struct rdmamsg_ep *ep, const struct iovec *iov,
+			 int iovcnt, uint32_t len, uint32_t tag, void *cookie,
+			 enum tell tell)
+{
+	struct op *op, *next;
+	int ret = make(ep, iov, iovcnt, len, &op);
+	bool idle;
+
+	if (ret)
+		return ret;
+	ep->st.bytes_copied += len;
+	op->tag = tag;
+	idle = rdmamsg__tx_burst_begin(ep->ctx);
+	for (; op; op = next) {
+		next = op->next;
+		op->kind = OP_EAGER;
+		op->refs = 1;
+		op->invalidate = false;
+		if (!next) {
+			op->cookie = cookie;
+			op->tell = tell;
+		}
+		launch(ep, op);
+	}
+	rdmamsg__tx_burst_end(ep->ctx, idle);
 	return 0;
 }
 

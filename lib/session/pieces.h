@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages of middle size, which are sent as a run of eager pieces. */
+/*
+ * Messages of middle size, which are sent as a run of eager pieces. send.h has
+ * the calls that send them.
+ */
 #ifndef RDMAMSG_LIB_PIECES_H
 #define RDMAMSG_LIB_PIECES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/uio.h>
 
 #include "session/destination.h"
 
-struct op;
 struct rdmamsg_ep;
 struct rdmamsg_msg;
 
@@ -27,15 +28,6 @@ struct pieces {
 
 /* SETUP has come: the limit for messages that this side sends in pieces. */
 void rdmamsg__pieces_agreed(struct rdmamsg_ep *ep);
-/* Returns how many pieces a message has. */
-uint32_t rdmamsg__pieces_count(const struct rdmamsg_ep *ep, uint32_t len);
-/*
- * Copies a message of len bytes into the pieces of a run: a list of operations,
- * linked by op->next. -EAGAIN: lacks an operation or a buffer.
- */
-int rdmamsg__pieces_make(struct rdmamsg_ep *ep, const struct iovec *iov,
-			 int iovcnt, uint32_t len, struct op **ret);
-
 /* Returns true, and ends the endpoint, if a run is not complete yet. */
 bool rdmamsg__pieces_broken(struct rdmamsg_ep *ep);
 /*

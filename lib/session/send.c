@@ -285,130 +285,6 @@ send_copy_crc(struct rdmamsg_ep *ep, const struct ask *a)
 	return 0;
 }
 
-static void launch_piece(struct rdmamsg_ep *ep, struct op *op)
-{
-	ep->lane.hot.bytes_sent += op->len;
-	if (unlikely(ep->resume))
-		rdmamsg__keep_op(ep, op, op->piece == PIECE_FIRST ?
-				 PROTO_FIRST : PROTO_MORE);
-	if (op->piece == PIECE_FIRST) {
-		ep->lane.hot.bytes_sent -= PROTO_FIRST_LEN;
-		ep->st.sent_pieces++;
-		rdmamsg__tx_message(ep, PROTO_FIRST,
-				    rdmamsg__tx_next_number(ep), op->tag, op,
-				    op->msg, NULL, op->len);
-	} else if (ep->send.compact) {
-		rdmamsg__tx_data(ep, op->tag, op, op->msg, NULL, op->len);
-	} else {
-		rdmamsg__tx_message(ep, PROTO_MORE,
-				    rdmamsg__tx_next_number(ep), op->tag, op,
-				    op->msg, NULL, op->len);
-	}
-}
-
-/*
- * Of two programs that poll, neither waits long for the other's answer, so that
- * a rendezvous is faster. Returns true if len calls for one then.
- */
-static bool polls_for(const struct rdmamsg_ep *ep, size_t len)
-{
-	const struct lane *l = &ep->lane;
-	uint32_t most;
-
-	if (ep->ctx->loop.sleeps || ep->tuning.pieces_max || !l->dev)
-		return false;
-	most = rdmamsg__quirks(l->dev->device)->pieces_polling;
-	/* over a network an answer takes long */
-	return most && len > most && !(l->v->is_far && l->v->is_far(l->hot.qp));
-}
-
-/*
- * A run of pieces takes at most half of the credits and of the places in the
- * send queue that are left.
- */
-static uint32_t room_of_pieces(const struct rdmamsg_ep *ep, size_t len)
-{
-	return 2 * rdmamsg__pieces_count(ep, (uint32_t)len);
-}
-
-/* Returns true if a message of this length may be sent in pieces. */
-static inline bool is_for_pieces(const struct rdmamsg_ep *ep, size_t len)
-{
-	return unlikely(len > ep->send.copy_max) &&
-	       len <= ep->send.pieces_max && !polls_for(ep, len);
-}
-
-/*
- * Returns true if a message for pieces can be posted now, all of them at once.
- * Otherwise it waits until it can, or it is announced: it then takes one credit
- * and one place in the send queue, and nothing is copied.
- */
-static bool fits_in_pieces(struct rdmamsg_ep *ep, size_t len)
-{
-	const uint32_t n = room_of_pieces(ep, len);
-
-	return !ep->send.queued &&
-	       rdmamsg__can_keep(ep, n, (uint32_t)len + PROTO_FIRST_LEN) &&
-	       rdmamsg__can_post_run(ep, n);
-}
-
-/*
- * A message lacks credits or places for its pieces. While it is read in place of
- * that, all behind it waits in receive buffers, so it had better wait here.
- * Returns true if it will get them when what is on its way has been received. A
- * peer that lacks nothing may keep three quarters of its credits to itself: half,
- * until they are worth a message, and a quarter of the receives, to post them
- * together.
- */
-static bool waits_for_pieces(struct rdmamsg_ep *ep, size_t len)
-{
-	const uint32_t n = room_of_pieces(ep, len);
-
-	return !ep->opts.send_queue && !ep->send.queued &&
-	       rdmamsg__can_keep(ep, n, (uint32_t)len + PROTO_FIRST_LEN) &&
-	       !rdmamsg__can_post_run(ep, n) &&
-	       4 * n <= ep->connect.peer.recv_depth && n <= ep->lane.sq.data;
-}
-
-/* Returns -EAGAIN, or -errno if the endpoint cannot send. */
-static int wait_for_pieces(struct rdmamsg_ep *ep, size_t len)
-{
-	int ret = rdmamsg__tx_check(ep);
-
-	if (ret)
-		return ret;
-	ret = rdmamsg__tx_again(ep);
-	ep->send.wants = (uint16_t)room_of_pieces(ep, len);
-	return ret;
-}
-
-/* -EAGAIN: lacks an operation or a buffer, and nothing was accepted. */
-static int send_pieces(struct rdmamsg_ep *ep, const struct ask *a)
-{
-	struct op *op, *next;
-	int ret = rdmamsg__pieces_make(ep, a->iov, a->iovcnt, a->len, &op);
-	bool idle;
-
-	if (ret)
-		return ret;
-	ep->st.bytes_copied += a->len;
-	op->tag = a->tag;
-	idle = rdmamsg__tx_burst_begin(ep->ctx);
-	for (; op; op = next) {
-		next = op->next;
-		op->kind = OP_EAGER;
-		op->refs = 1;
-		op->invalidate = false;
-		if (!next) {
-			op->cookie = a->cookie;
-			op->tell = a->tell;
-		}
-		launch_piece(ep, op);
-	}
-	rdmamsg__tx_burst_end(ep->ctx, idle);
-	return 0;
-}
-
 /* On success the operation owns 'payload', unless NULL. */
 static int send_rndv(struct rdmamsg_ep *ep, const struct ask *a,
 		     struct rdmamsg_msg *payload)
@@ -471,27 +347,24 @@ static int send_large_copy(struct rdmamsg_ep *ep, struct ask *a)
 
 /* Returns 0, -errno, or 1: the message is to be announced. */
 static int __attribute__((noinline))
-send_in_pieces(struct rdmamsg_ep *ep, struct ask *a, size_t len)
+send_in_pieces(struct rdmamsg_ep *ep, const struct ask *a, size_t len)
 {
-	int ret;
+	int ret = rdmamsg__pieces_ready(ep, len);
 
-	if (!fits_in_pieces(ep, len)) {
-		if (!rdmamsg__make_room(ep) || !fits_in_pieces(ep, len))
-			return waits_for_pieces(ep, len) ?
-			       wait_for_pieces(ep, len) : 1;
-	}
+	if (ret <= 0)
+		return ret ? ret : 1;
 	ret = admit(ep, len, false);
 	if (unlikely(ret < 0))
 		return ret;
-	a->len = (uint32_t)len;
-	return send_pieces(ep, a) ? 1 : 0;
+	return rdmamsg__pieces_send(ep, a->iov, a->iovcnt, (uint32_t)len,
+				    a->tag, a->cookie, a->tell) ? 1 : 0;
 }
 
 static int send_ask(struct rdmamsg_ep *ep, struct ask *a, size_t len, bool copy)
 {
 	int now;
 
-	if (is_for_pieces(ep, len) && likely(!a->regions)) {
+	if (rdmamsg__is_for_pieces(ep, len) && likely(!a->regions)) {
 		now = send_in_pieces(ep, a, len);
 		if (now <= 0)
 			return now;
@@ -561,11 +434,9 @@ send_first(struct rdmamsg_ep *ep, const void *buf, size_t len, uint32_t tag)
 int rdmamsg_send(struct rdmamsg_ep *ep, const void *buf, size_t len,
 		 uint32_t tag, void *cookie)
 {
-	struct rdmamsg_hot_ep *h = &ep->lane.hot;
-
 	/* fast path: no cookie, a small message and tag, and room for it */
 	if (unlikely(!ep || len >= ep->send.end || !buf ||
-		     (uint32_t)h->sq_posted == h->stop ||
+		     (uint32_t)ep->lane.hot.sq_posted == ep->lane.hot.stop ||
 		     ((uintptr_t)cookie | (tag & ~PROTO_TAG_MAX))))
 		return send_other(ep, buf, len, tag, cookie);
 	if (!ep->ctx->loop.in_callback)
@@ -765,24 +636,24 @@ send_shared(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, uint32_t tag,
 {
 	struct iovec iov = { msg->data, msg->len };
 	struct ask a = { &iov, 1, msg->len, tag, cookie };
-	bool splits, in_pieces;
-	int ret;
+	int ret, run = 0;
 
 	ret = rdmamsg__shared_check(ep, msg);
 	if (ret)
 		return ret;
-	splits = msg->share->lent_by && is_for_pieces(ep, msg->len);
-	in_pieces = splits && fits_in_pieces(ep, msg->len);
-	if (splits && !in_pieces && waits_for_pieces(ep, msg->len))
-		return wait_for_pieces(ep, msg->len);
-	ret = admit(ep, msg->len, msg->len > ep->send.copy_max && !in_pieces);
+	if (msg->share->lent_by && rdmamsg__is_for_pieces(ep, msg->len))
+		run = rdmamsg__pieces_ready(ep, msg->len);
+	if (run < 0)
+		return run;
+	ret = admit(ep, msg->len, msg->len > ep->send.copy_max && !run);
 	if (ret < 0)
 		return ret;
-	if (in_pieces && !send_pieces(ep, &a)) {
+	if (run && !rdmamsg__pieces_send(ep, &iov, 1, a.len, tag, cookie,
+					 TELL_PROGRAM)) {
 		rdmamsg__shared_consume(msg);
 		return 0;
 	}
-	if (in_pieces)
+	if (run)
 		ret = admit(ep, msg->len, true);
 	if (ret < 0)
 		return ret;
@@ -801,8 +672,7 @@ msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, uint32_t tag,
 			 .tell = tell };
 	struct iovec iov;
 	struct op *op;
-	bool splits, in_pieces;
-	int ret, err;
+	int ret, err, run = 0;
 
 	if (unlikely(!ep || !msg || !rdmamsg__msg_is_out(msg))) {
 		if (ep && msg && msg->lent == MSG_SHARED)
@@ -811,12 +681,12 @@ msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, uint32_t tag,
 				     "ep is NULL" : "the message is not yours");
 	}
 	/* one that was allocated to be sent is not copied */
-	splits = msg->lent == MSG_LENT && msg->lent_by &&
-		 is_for_pieces(ep, msg->len);
-	in_pieces = splits && fits_in_pieces(ep, msg->len);
-	if (unlikely(splits && !in_pieces) && waits_for_pieces(ep, msg->len))
-		return wait_for_pieces(ep, msg->len);
-	ret = admit(ep, msg->len, msg->len > ep->send.copy_max && !in_pieces);
+	if (msg->lent == MSG_LENT && msg->lent_by &&
+	    rdmamsg__is_for_pieces(ep, msg->len))
+		run = rdmamsg__pieces_ready(ep, msg->len);
+	if (unlikely(run < 0))
+		return run;
+	ret = admit(ep, msg->len, msg->len > ep->send.copy_max && !run);
 	if (unlikely(ret < 0))
 		return ret;
 	if (unlikely(msg->dev->ctx != ep->ctx))
@@ -830,11 +700,12 @@ msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, uint32_t tag,
 	a.iov = &iov;
 	a.len = msg->len;
 	a.now = ret;
-	if (in_pieces && !send_pieces(ep, &a)) {
+	if (run && !rdmamsg__pieces_send(ep, &iov, 1, a.len, tag, cookie,
+					 tell)) {
 		rdmamsg_msg_free(msg);
 		return 0;
 	}
-	if (in_pieces)
+	if (run)
 		ret = admit(ep, msg->len, true);
 	if (unlikely(ret < 0))
 		return ret;

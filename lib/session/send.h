@@ -83,6 +83,34 @@ void rdmamsg__make_rma_room(struct rdmamsg_ep *ep);
 void rdmamsg__take_completions(struct rdmamsg *ctx, struct cq *cq,
 			       bool (*lacks)(void *arg), void *arg);
 
+/* ---- pieces.c: sending ------------------------------------------------- */
+
+/* Returns true if rendezvous is faster for this length: both programs poll. */
+bool rdmamsg__polls_for(const struct rdmamsg_ep *ep, size_t len);
+
+/* Returns true if a message of this length may be sent in pieces. */
+static inline bool rdmamsg__is_for_pieces(const struct rdmamsg_ep *ep,
+					  size_t len)
+{
+	return unlikely(len > ep->send.copy_max) &&
+	       len <= ep->send.pieces_max && !rdmamsg__polls_for(ep, len);
+}
+
+/*
+ * Of such a message. Returns 1 if all its pieces can be posted now, 0 if it is
+ * to be announced: it then takes one credit and one place in the send queue, and
+ * nothing is copied. -EAGAIN: it waits for room, and on_writable follows. In a
+ * callback, makes room; the endpoint may have ended.
+ */
+int rdmamsg__pieces_ready(struct rdmamsg_ep *ep, size_t len);
+/*
+ * Posts all pieces, if they are ready and the endpoint can send. -EAGAIN: lacks
+ * an operation or a buffer, and nothing was accepted.
+ */
+int rdmamsg__pieces_send(struct rdmamsg_ep *ep, const struct iovec *iov,
+			 int iovcnt, uint32_t len, uint32_t tag, void *cookie,
+			 enum tell tell);
+
 /* ---- send_queue.c ------------------------------------------------------ */
 
 /*
