@@ -258,7 +258,7 @@ static bool is_limit_of_soft(const struct rdmamsg_ep *ep, int err)
 	       (err == -EACCES || err == -EFBIG || err == -ENOSYS);
 }
 
-/* Of address resolution: no device leads to the address. */
+/* Returns true if address resolution means that no device leads there. */
 static bool is_no_device(int err)
 {
 	return err == -ENODEV || err == -EADDRNOTAVAIL || err == -EINVAL;

@@ -16,6 +16,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 
+#include <rdmamsg/diag.h>
 #include <rdmamsg/failover.h>
 
 /* in place of rdmamsg__verbs_system */
@@ -165,6 +166,33 @@ static void connect__other_devices_asked_for_ENODEV(void **state)
 	assert_int_equal(asked, 1);
 }
 
+static struct ibv_device **no_devices(int *n)
+{
+	errno = ENOSYS;
+	return NULL;
+}
+
+static unsigned int again;
+
+static void on_log(void *arg, enum rdmamsg_log_level level, const char *line)
+{
+	again += strstr(line, "trying the soft HCA") != NULL;
+}
+
+/* On a host without devices all addresses are the soft HCA's from the first. */
+static void connect__soft_hca_leads_nowhere_IS_TRIED_ONCE(void **state)
+{
+	struct rdmamsg_ep *ep;
+
+	table.get_device_list = no_devices;
+	again = 0;
+	listen_on_soft();
+	(void)rdmamsg_connect(client.ctx, "192.0.2.1", service, &opts, &ep);
+	WAIT_FOR(client.closed);
+	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_ADDRESS);
+	assert_int_equal(again, 0);
+}
+
 /* The device comes back, and with it the session. */
 static void session__has_lost_its_device_WAITS_FOR_IT(void **state)
 {
@@ -206,10 +234,12 @@ int main(void)
 		CASE(connect__device_leads_to_another_address_ON_IT),
 		CASE(connect__host_of_a_device_is_down_UNREACHABLE),
 		CASE(connect__other_devices_asked_for_ENODEV),
+		CASE(connect__soft_hca_leads_nowhere_IS_TRIED_ONCE),
 		CASE(session__has_lost_its_device_WAITS_FOR_IT),
 		CASE(session__of_the_soft_hca_FINDS_IT_AGAIN),
 	};
 
 	join_own_fabric("chosen");
+	rdmamsg_set_log(on_log, NULL, RDMAMSG_LOG_INFO);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
