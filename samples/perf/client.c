@@ -88,8 +88,6 @@ static uint32_t count_of(const struct perf_options *o, uint32_t size)
 		return o->count;
 	if (o->cold)
 		return COLD_COUNT;
-	if (o->pause_ms)
-		return PAUSE_COUNT;
 	n = n > defaults[o->test].most ? defaults[o->test].most : n;
 	return n < defaults[o->test].least ? defaults[o->test].least :
 	       (uint32_t)n;
@@ -134,7 +132,7 @@ static uint32_t every_of(enum perf_test test)
 static size_t choose(struct client *c, size_t *ret_most)
 {
 	struct perf_options *o = c->o;
-	size_t largest = 0, most = o->count || o->cold || o->pause_ms ? 0 : SAMPLES;
+	size_t largest = 0, most = o->count || o->cold ? 0 : SAMPLES;
 
 	if (o->steps.step) {
 		c->step_count = step_count_of(o);
@@ -342,6 +340,8 @@ static int64_t measure(struct client *c, uint32_t size)
 		return -1;
 	if (o->pause_ms && rest(c, o->pause_ms))
 		return -1;
+	if (o->pause_ms && !o->count)
+		count = PAUSE_COUNT;
 	if (add(c, &r, count, &used) || (settles && settle(c, &r, &used)))
 		return -1;
 	show(c, &r, used);
