@@ -105,7 +105,7 @@ extern const uint32_t scenario_count;
 int scenario_find(const char *name);
 /* iWARP has no atomics, and connects through the connection manager only. */
 bool is_iwarp(void);
-/* That of the kernel: the chaos is in the test machine. */
+/* Soft-RoCE of the kernel, in the test machine. */
 bool is_soft_roce(void);
 
 /* ---- board and journal ------------------------------------------------ */

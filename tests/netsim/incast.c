@@ -31,7 +31,7 @@
 #define READS		16u
 #define ACCESS		(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
 			 IBV_ACCESS_REMOTE_READ)
-/* Of make check: seconds. */
+/* Schedules of make check, which take seconds. */
 #ifdef __SANITIZE_ADDRESS__
 #define SCHEDULES	8
 #else

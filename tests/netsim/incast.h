@@ -12,7 +12,7 @@
 #define SENDERS		10u
 #define QUEUE		64u		/* full packets that the link holds */
 
-/* What the seed decides. Times are in ns. */
+/* The link of a schedule, by its seed. Times are in ns. */
 struct shared_link {
 	uint32_t each;			/* for a packet that is full */
 	uint32_t base;			/* in one direction, without a queue */

@@ -261,7 +261,7 @@ static void rest(uint32_t ms)
 	}
 }
 
-/* What nothing has used for some seconds is the system's again. */
+/* A spare that nothing has used for some seconds is the system's again. */
 static void large__unused_for_seconds_GOES(void **state)
 {
 	struct large *in = large(1 << 20), *out;

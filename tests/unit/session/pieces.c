@@ -273,7 +273,7 @@ static void pieces__more_than_the_send_queue_ARE_RENDEZVOUS(void **state)
 		assert_int_equal(got[i].tag, i);
 }
 
-/* What lacks credit for its pieces is told when it has it, and not before. */
+/* A message that lacks credit is told when its pieces have it, not before. */
 static void check_waiting(uint32_t recv_depth)
 {
 	unsigned int n = 0;
@@ -307,7 +307,7 @@ static void pieces__an_eighth_of_the_credits_WAIT(void **state)
 	check_waiting(8 * 3);
 }
 
-/* Likewise of messages that the program passes on. */
+/* Messages that the program passes on do the same. */
 static void pieces__passed_on_WAIT_FOR_CREDIT(void **state)
 {
 	int ret = 0;
