@@ -15,14 +15,13 @@
 #include "soft/net/net.h"
 
 #define FLIGHTS		16384u		/* a power of 2 */
-#define ROOM		1200u
 #define FULL		1024u		/* bytes of a full packet */
 
 struct flight {
 	uint64_t at;
 	uint32_t len;
 	bool marked;
-	uint8_t bytes[ROOM];
+	uint8_t bytes[SIM_ROOM];
 };
 
 /* Packets in the order of their arrival: at the senders, and at the receiver. */
@@ -36,18 +35,11 @@ struct shared_link shared_link;
 struct shared_counts shared_counts;
 
 static uint64_t busy_until;
-static struct soft_path way;
-static uint8_t room[PACKET_MAX + 4];
 
-int __wrap_soft_net_open(struct soft_dev *dev);
-void __wrap_soft_net_close(struct soft_dev *dev);
-int __wrap_soft_net_route(struct soft_path *ret);
 uint8_t *__wrap_soft_net_room(struct soft_dev *dev);
 void __wrap_soft_net_put(struct soft_dev *dev, const struct soft_path *path,
 			 uint32_t len);
-void __wrap_soft_net_flush(struct soft_dev *dev);
 bool __wrap_soft_net_receive(struct soft_dev *dev);
-void __wrap_soft_net_watch(struct soft_dev *dev, bool by_thread);
 
 static void fly(struct lane *lane, uint64_t at, uint32_t len, bool marked)
 {
@@ -61,7 +53,7 @@ static void fly(struct lane *lane, uint64_t at, uint32_t len, bool marked)
 	f->at = lane->last = max(at, lane->last);
 	f->len = len;
 	f->marked = marked;
-	memcpy(f->bytes, room, len);
+	memcpy(f->bytes, sim_room, len);
 	lane->tail++;
 }
 
@@ -100,9 +92,9 @@ void __wrap_soft_net_put(struct soft_dev *dev, const struct soft_path *path,
 {
 	struct packet p;
 
-	memset(room + len, 0, PACKET_CRC);
+	memset(sim_room + len, 0, PACKET_CRC);
 	len += PACKET_CRC;
-	if (len > ROOM || !packet_get(&p, room, len))
+	if (len > SIM_ROOM || !packet_get(&p, sim_room, len))
 		sim_fail("a packet of %u bytes that is none", len);
 	if (incast_receives(p.dst))
 		cross_link(&p, len);
@@ -111,36 +103,9 @@ void __wrap_soft_net_put(struct soft_dev *dev, const struct soft_path *path,
 	dev->bells_due = true;
 }
 
-int __wrap_soft_net_open(struct soft_dev *dev)
-{
-	/* only lib/soft/net looks into it */
-	dev->net = (struct soft_net *)room;
-	return 0;
-}
-
-void __wrap_soft_net_close(struct soft_dev *dev)
-{
-	dev->net = NULL;
-}
-
-int __wrap_soft_net_route(struct soft_path *ret)
-{
-	ret->mtu = 1500;
-	way = *ret;
-	return 0;
-}
-
 uint8_t *__wrap_soft_net_room(struct soft_dev *dev)
 {
-	return room;
-}
-
-void __wrap_soft_net_flush(struct soft_dev *dev)
-{
-}
-
-void __wrap_soft_net_watch(struct soft_dev *dev, bool by_thread)
-{
+	return sim_room;
 }
 
 static bool take(struct lane *lane)
@@ -155,7 +120,7 @@ static bool take(struct lane *lane)
 		sim_fail("a packet that is none");
 	p.marked = f->marked;
 	trace(&p, "gets");
-	soft_fabric_up->net_packet(sim_dev, &way, &p);
+	soft_fabric_up->net_packet(sim_dev, &sim_way, &p);
 	return true;
 }
 

@@ -16,7 +16,6 @@
 #include "soft/net/net.h"
 
 #define FLIGHTS		8192u
-#define ROOM		1200u		/* a packet with 1,024 bytes */
 #define COPIES		3		/* of a packet, at most */
 #define PSNS		4096u		/* of a schedule's requests, at most */
 
@@ -24,27 +23,20 @@ struct flight {
 	uint64_t at, order;
 	int from;
 	uint32_t len;
-	uint8_t bytes[ROOM];
+	uint8_t bytes[SIM_ROOM];
 };
 
 static struct flight *heap[FLIGHTS], *unused[FLIGHTS];
 static uint32_t flying, spare;
-static struct soft_path way;		/* of the packets, whoever sends them */
-static uint8_t room[PACKET_MAX + 4];
 static uint64_t order, blocked_until;	/* 0: not blocked */
 static uint64_t last[2];		/* arrival, of what that end sent */
 static uint32_t sent[2], burst[2];
 static uint32_t part_end[2][PSNS];	/* of the first request; 0: none */
 
-int __wrap_soft_net_open(struct soft_dev *dev);
-void __wrap_soft_net_close(struct soft_dev *dev);
-int __wrap_soft_net_route(struct soft_path *ret);
 uint8_t *__wrap_soft_net_room(struct soft_dev *dev);
 void __wrap_soft_net_put(struct soft_dev *dev, const struct soft_path *path,
 			 uint32_t len);
-void __wrap_soft_net_flush(struct soft_dev *dev);
 bool __wrap_soft_net_receive(struct soft_dev *dev);
-void __wrap_soft_net_watch(struct soft_dev *dev, bool by_thread);
 
 /* ---- the heap ---------------------------------------------------------- */
 
@@ -164,7 +156,7 @@ static void fly(int from, uint32_t len)
 	f->order = order++;
 	f->from = from;
 	f->len = len;
-	memcpy(f->bytes, room, len);
+	memcpy(f->bytes, sim_room, len);
 	push(f);
 }
 
@@ -177,7 +169,7 @@ static void check_read(int from, uint32_t len)
 	struct packet p;
 	uint32_t n, first;
 
-	if (!packet_get(&p, room, len) || p.opcode != PACKET_READ)
+	if (!packet_get(&p, sim_room, len) || p.opcode != PACKET_READ)
 		return;
 	n = max((p.length + plan.mtu - 1) / plan.mtu, 1u);
 	first = part_end[from][p.psn % PSNS];
@@ -196,7 +188,7 @@ static void trace(int from, uint32_t len, const char *fate)
 {
 	struct packet p;
 
-	if (!packet_get(&p, room, len))
+	if (!packet_get(&p, sim_room, len))
 		sim_fail("end %d sends a packet that is none", from);
 	sim_trace("%d: %-7s op %02x psn %06x, %u bytes%s, syndrome %02x\n",
 		  from, fate, p.opcode, p.psn, p.bytes, p.ack ? ", ack" : "",
@@ -206,16 +198,16 @@ static void trace(int from, uint32_t len, const char *fate)
 void __wrap_soft_net_put(struct soft_dev *dev, const struct soft_path *path,
 			 uint32_t len)
 {
-	const uint32_t to = soft_get32(room + 4) & 0xffffff;
+	const uint32_t to = soft_get32(sim_room + 4) & 0xffffff;
 	const int from = to == ends[0].qp->qp_num;
 
-	memset(room + len, 0, PACKET_CRC);
+	memset(sim_room + len, 0, PACKET_CRC);
 	len += PACKET_CRC;
-	if (len > ROOM)
+	if (len > SIM_ROOM)
 		sim_fail("a packet of %u bytes", len);
 	totals.packets++;
 	check_read(from, len);
-	if (is_lost(from, room[0])) {
+	if (is_lost(from, sim_room[0])) {
 		totals.lost++;
 		if (sim_traces)
 			trace(from, len, "lost");
@@ -239,41 +231,14 @@ void __wrap_soft_net_put(struct soft_dev *dev, const struct soft_path *path,
 
 /* ---- the calls of lib/soft/net ------------------------------------------ */
 
-int __wrap_soft_net_open(struct soft_dev *dev)
-{
-	/* only lib/soft/net looks into it */
-	dev->net = (struct soft_net *)room;
-	return 0;
-}
-
-void __wrap_soft_net_close(struct soft_dev *dev)
-{
-	dev->net = NULL;
-}
-
-int __wrap_soft_net_route(struct soft_path *ret)
-{
-	ret->mtu = 1500;
-	way = *ret;
-	return 0;
-}
-
 uint8_t *__wrap_soft_net_room(struct soft_dev *dev)
 {
-	return blocked_until ? NULL : room;
-}
-
-void __wrap_soft_net_flush(struct soft_dev *dev)
-{
-}
-
-void __wrap_soft_net_watch(struct soft_dev *dev, bool by_thread)
-{
+	return blocked_until ? NULL : sim_room;
 }
 
 bool __wrap_soft_net_receive(struct soft_dev *dev)
 {
-	const struct soft_path *back = &way;
+	const struct soft_path *back = &sim_way;
 	struct packet p;
 	uint32_t n = 0;
 

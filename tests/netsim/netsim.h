@@ -97,6 +97,13 @@ uint64_t world_timer(void);
 void world_timers(void);
 void world_progress(void);
 
+/* ---- calls.c: the calls of lib/soft/net that both networks have --------- */
+
+#define SIM_ROOM	1200u		/* a packet with 1,024 bytes */
+
+extern struct soft_path sim_way;	/* of the packets, whoever sends them */
+extern uint8_t sim_room[];		/* for the packet that is made */
+
 /* ---- net.c ------------------------------------------------------------- */
 
 void net_begin(void);
