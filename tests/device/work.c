@@ -3,7 +3,6 @@
 #include "device.h"
 
 #include <poll.h>
-#include <time.h>
 
 #define EVENT_MS	5000	/* after the cause of the event has been seen */
 #define QUIET_MS	30	/* for completions that must not arrive */
@@ -60,14 +59,6 @@ void receive(int i, uint64_t id, uint32_t offset, uint32_t len)
 	check_call(end[i].qp->srq ?
 		   ibv_post_srq_recv(end[i].qp->srq, &wr, &bad) :
 		   ibv_post_recv(end[i].qp, &wr, &bad), 0);
-}
-
-int64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000ll + t.tv_nsec / 1000000;
 }
 
 int bound(int ms, const char *text)

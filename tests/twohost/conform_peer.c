@@ -9,9 +9,7 @@
 
 #include <err.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 static uint32_t version;
@@ -26,15 +24,6 @@ static int send_or_signal(struct peer_end *e, unsigned int i, uint64_t wr_id)
 		sig = 0;
 	}
 	return peer_send(e, i, wr_id);
-}
-
-/* as in tests/device/work.c, which brings devices along */
-int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
 #undef PEER_VERSION
