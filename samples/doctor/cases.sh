@@ -1299,6 +1299,21 @@ doctor_rxe_no_address()
 	mended gids
 }
 
+# Beside a device that does not lead there, the soft HCA does: not where Soft-RoCE
+# has its port.
+doctor_rxe_elsewhere()
+{
+	no_container
+	ip link add doctor0 type veth peer name doctor1
+	trap 'status=$?; ip link del doctor0; exit $status' EXIT
+	ip addr add 10.9.8.1/24 dev doctor0
+	ip link set doctor0 up
+	ip link set doctor1 up
+	diagnose 10.9.8.2
+	step route wrong 'through doctor0, which has no RDMA device'
+	advises route '^rdma link add rxe_doctor0 type rxe netdev doctor0'
+}
+
 doctor_rxe_mtu()
 {
 	no_container
@@ -1519,7 +1534,7 @@ doctor_root_cases='no_node stale_node'
 doctor_user_cases='permission memlock'
 doctor_peer_cases='peer peer_findings peer_compare peer_nonsense peer_too_long
 	peer_late peer_other peer_unknown'
-doctor_rxe_cases='rxe_host rxe_link_down rxe_no_address rxe_mtu rxe_modules rxe_no_link
+doctor_rxe_cases='rxe_host rxe_link_down rxe_no_address rxe_elsewhere rxe_mtu rxe_modules rxe_no_link
 	rxe_cgroup rxe_permission rxe_container rxe_provider rxe_netns'
 
 # run_doctor CASE...
