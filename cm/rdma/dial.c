@@ -152,7 +152,8 @@ static int dial_addr(struct rdmamsg_ep *ep)
  * Returns true if all addresses are tried again, now on the soft HCA: no device
  * leads to any of them, and it was not the soft HCA that was asked. A host that
  * is down is no such case, and another address of it may be the card's. A
- * session that has lost its device waits for it, and does not go on in software.
+ * session that has lost its device waits for it, and does not go on in
+ * software.
  */
 static bool begins_on_soft(struct rdmamsg_ep *ep)
 {

@@ -4,8 +4,9 @@
  * RDMAMSG_DEVICE, for a device by name, for "hw" or for "soft". If it asks for
  * nothing, the soft HCA serves if there is no other device, for loopback
  * addresses that no other device reaches, and for a peer to none of whose
- * addresses another device leads (cm/rdma/dial.c). A peer that a device leads to
- * and that does not answer is an error of the network, not a reason to be slow.
+ * addresses another device leads (cm/rdma/dial.c). A peer that a device leads
+ * to and that does not answer is an error of the network, not a reason to be
+ * slow.
  */
 #ifndef RDMAMSG_LIB_CHOOSE_H
 #define RDMAMSG_LIB_CHOOSE_H

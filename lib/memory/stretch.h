@@ -52,7 +52,7 @@ struct stretch {
 	struct rdmamsg_pool *owner;	/* pool of the program, or NULL */
 	enum direction dir;
 	bool posted;			/* receives are posted from it */
-	uint32_t round;			/* memory.round when it became a spare */
+	uint32_t round;			/* memory.round, of a spare's begin */
 	void *mem;
 	size_t size;
 	struct ibv_mr *mr;		/* local access only, or NULL */

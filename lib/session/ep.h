@@ -179,8 +179,8 @@ struct connecting {
 	struct rdma_cm_id *id;		/* NULL: none yet, or oob */
 	struct oob *oob;		/* in place of id */
 	bool or_soft;			/* no route: try the soft HCA */
-	bool all_soft;			/* all addresses again, on the soft HCA */
-	bool led;			/* a device leads, or may, to an address */
+	bool all_soft;			/* all addresses on the soft HCA */
+	bool led;			/* a device leads to an address */
 	bool passive;			/* this side has accepted */
 	bool lobby;			/* one receive: a stranger */
 	bool unanswered;		/* address resolution timed out */

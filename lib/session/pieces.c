@@ -86,12 +86,12 @@ static bool fits(struct rdmamsg_ep *ep, size_t len)
 }
 
 /*
- * A message lacks credits or places for its pieces. While it is read in place of
- * that, all behind it waits in receive buffers, so it had better wait here.
- * Returns true if it will get them when what is on its way has been received. A
- * peer that lacks nothing may keep three quarters of its credits to itself: half,
- * until they are worth a message, and a quarter of the receives, to post them
- * together.
+ * A message lacks credits or places for its pieces. While it is read in place
+ * of that, all behind it waits in receive buffers, so it had better wait here.
+ * Returns true if it will get them when what is on its way has been received.
+ * A peer that lacks nothing may keep three quarters of its credits to itself:
+ * half, until they are worth a message, and a quarter of the receives, to post
+ * them together.
  */
 static bool waits(const struct rdmamsg_ep *ep, size_t len)
 {

@@ -97,8 +97,8 @@ static inline bool rdmamsg__is_for_pieces(const struct rdmamsg_ep *ep,
 }
 
 /*
- * Of such a message. Returns 1 if all its pieces can be posted now, 0 if it is
- * to be announced: it then takes one credit and one place in the send queue, and
+ * Returns 1 if all pieces of such a message can be posted now, 0 if it is to be
+ * announced: it then takes one credit and one place in the send queue, and
  * nothing is copied. -EAGAIN: it waits for room, and on_writable follows. In a
  * callback, makes room; the endpoint may have ended.
  */

@@ -138,7 +138,7 @@ struct perf_result {
 	uint64_t copied;	/* bytes copied at both ends */
 	uint32_t warmup;	/* messages before, which no figure includes */
 	bool cold;		/* the first messages of a connection */
-	uint32_t pause_ms;	/* the first messages after such a pause; or 0 */
+	uint32_t pause_ms;	/* the first after such a pause; or 0 */
 	bool moving;		/* twice as many messages change the figure */
 	unsigned int points;
 	struct perf_point point[PERF_POINTS];

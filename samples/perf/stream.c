@@ -6,7 +6,7 @@
  */
 #include "perf.h"
 
-#define COPY_MAX	8192	/* larger ones are sent in place, as by lat and bw */
+#define COPY_MAX	8192	/* larger: in place, as by lat and bw */
 
 static int send_one(struct perf_link *l, void *cookie)
 {

@@ -6,11 +6,11 @@
  * name. Prints a line for each case: `ok NAME`, `not ok NAME # why` or
  * `skip NAME # why`; a gate that is skipped stands for the rest of its list. A
  * case that fails as written in differences.c counts as a known difference, and
- * one that crashes the kernel of the device is skipped. If
- * a case with an entry in differences.c passes, remove its entry, or say which
- * kernel is the last it is true for. With RDMAMSG_SOFT_NET=all, the queue pairs
- * of a case on the soft HCA reach each other by packets, through the UDP port of
- * RoCE v2, and packet_differences.c has the entries.
+ * one that crashes the kernel of the device is skipped. If a case with an entry
+ * in differences.c passes, remove its entry, or say which kernel is the last it
+ * is true for. With RDMAMSG_SOFT_NET=all, the queue pairs of a case on the soft
+ * HCA reach each other by packets, through the UDP port of RoCE v2, and
+ * packet_differences.c has the entries.
  */
 #include "config.h"
 #include "packets.h"

@@ -24,7 +24,7 @@ struct flight {
 	uint8_t bytes[SIM_ROOM];
 };
 
-/* Packets in the order of their arrival: at the senders, and at the receiver. */
+/* Packets in the order of their arrival: at the senders, at the receiver. */
 static struct lane {
 	struct flight flight[FLIGHTS];
 	uint32_t head, tail;

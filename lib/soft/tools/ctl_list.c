@@ -94,9 +94,9 @@ static void show_node(const struct soft_ctl_node *d)
 	       d->rnr.received);
 	if (!d->on_network)
 		return;
-	printf("  packets sent %" PRIu64 " retransmits %" PRIu64 " received %" PRIu64
-	       " bad %" PRIu64 " passed on %" PRIu64 "\n", p->sent,
-	       p->retransmits, p->received, p->bad, p->passed_on);
+	printf("  packets sent %" PRIu64 " retransmits %" PRIu64
+	       " received %" PRIu64 " bad %" PRIu64 " passed on %" PRIu64 "\n",
+	       p->sent, p->retransmits, p->received, p->bad, p->passed_on);
 	printf("  duplicates %" PRIu64 " naks sent %" PRIu64 " received %"
 	       PRIu64 " ecn marks %" PRIu64 " cnps sent %" PRIu64
 	       " received %" PRIu64 "\n", p->duplicates, p->naks_sent,

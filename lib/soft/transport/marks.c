@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Marks of routers whose queues are long (RFC 3168). The receiver of a marked
- * request tells its sender by a congestion notification packet, as cards do:
- * IBTA volume 1, annex A17.9. The answer to a read is marked for the window of
- * the queue pair that has asked, because the other end has none for it.
+ * request tells its sender by a congestion notification packet, as cards do.
+ * Its form is that of scapy, contrib/roce.py, CNP_OPCODE and CNPPadding. The
+ * answer to a read is marked for the window of the queue pair that has asked,
+ * because the other end has none for it.
  *
  * Soft-RoCE drops the notification, because its opcode is not one of RC; some
- * old kernels do not (Linux, rxe_recv.c, check_type_state()). But routers do not
- * mark what Soft-RoCE sends, because it is not ECN-capable.
+ * old kernels do not (Linux, rxe_recv.c, check_type_state()). But routers do
+ * not mark what Soft-RoCE sends, because it is not ECN-capable.
  */
 #include "soft/transport/far.h"
 

@@ -67,7 +67,7 @@ struct soft_swqe {
 	bool push;			/* the peer refused to fetch */
 	bool told;			/* completed early: order.h */
 	bool went;			/* a datagram, to the network */
-	uint8_t part;			/* far read: most packets of a request */
+	uint8_t part;			/* far read: packets of a request */
 	unsigned int flags;
 	uint32_t imm;			/* network order; rkey to invalidate */
 	uint32_t psn;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Description: the soft HCA is chosen by itself where there are other devices,
- * if none of them leads to any address of the peer. The other device is the soft
- * HCA, too, behind a table that the test controls, and no address is a loopback
- * address.
+ * if none of them leads to any address of the peer. The other device is the
+ * soft HCA, too, behind a table that the test controls, and no address is a
+ * loopback address.
  */
 #include "device/verbs_api.h"
 #include "lane/qp.h"

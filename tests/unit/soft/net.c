@@ -175,7 +175,7 @@ static void packet__each_opcode_COMES_BACK(void **state)
 	}
 }
 
-/* IBTA volume 1, annex A17.9: BECN is set, and 16 bytes are reserved. */
+/* A congestion notification: BECN is set, and 16 bytes are reserved. */
 static void packet__congestion_notification_AS_CARDS_SEND_IT(void **state)
 {
 	static const uint8_t want[28] = {
